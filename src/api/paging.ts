@@ -5,9 +5,9 @@
  */
 import { Type } from "typebox";
 import type { TSchema } from "typebox";
+import { pageCount } from "../http/pagination.ts";
 import { invalid } from "../errors.ts";
 import { Closed, Pagination, named } from "../http/schema.ts";
-import type { PaginationValue } from "../http/schema.ts";
 
 /** JSON numbers above this lose precision. */
 const MAX_PAGE_NUMBER = Number.MAX_SAFE_INTEGER;
@@ -71,16 +71,6 @@ export function definePaging({
       query.page === undefined && query.per_page === undefined ? null : window(query),
   };
 }
-
-const pageCount = (total: number, perPage: number): number => (perPage === 0 ? 0 : Math.ceil(total / perPage));
-
-/** Envelope of style A: `{data, pagination}`; `pagination` is always present (semantics 13.93). */
-export const presentPagination = (total: number, page: number, perPage: number): PaginationValue => ({
-  total,
-  page,
-  per_page: perPage,
-  page_count: pageCount(total, perPage),
-});
 
 /** The shape of a page of style A. */
 export const PageOf = <T extends TSchema>(component: string, item: T) =>

@@ -1,4 +1,5 @@
 /** The rows of a snapshot that a response shows: all of them, or a page. */
+import { presentPagination } from "../http/pagination.ts";
 import type { Static } from "typebox";
 import type { StoredVerdict } from "../domain/compliance/environment.ts";
 import { isListOf, isNumber, isText, readStoredJson, readStoredJsonOrNull } from "../domain/stored-json.ts";
@@ -99,7 +100,7 @@ export function selectRows(
         rows.push({ part, row, stored: readStoredFacts(context, row), allowed: presentAllowed(row) });
     total += count;
   }
-  return { rows, pagination: { total, page, per_page: perPage, page_count: Math.ceil(total / perPage) } };
+  return { rows, pagination: presentPagination(total, page, perPage) };
 }
 
 const presentAllowed = (row: SelectedArtifactRow): NonNullable<Row["allowed"]> =>

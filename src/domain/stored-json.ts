@@ -52,6 +52,8 @@ export function readStoredJsonOrNull<T>(text: string | null, isShape: Guard<T>):
 export const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 export const isText = (value: unknown): value is string => typeof value === "string";
+/** A text that says something; null for anything else. */
+export const textOrNull = (value: unknown): string | null => (isText(value) && value !== "" ? value : null);
 export const isNumber = (value: unknown): value is number => typeof value === "number";
 
 /** Guard of a list in which every element passes. */

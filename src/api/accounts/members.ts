@@ -21,7 +21,8 @@ import type { StoreReader } from "../../store/reader.ts";
 import { changesOf } from "../changes.ts";
 import { operation } from "../context.ts";
 import type { ReadingContext } from "../context.ts";
-import { PageOf, definePaging, presentPagination } from "../paging.ts";
+import { PageOf, definePaging } from "../paging.ts";
+import { presentPagination } from "../../http/pagination.ts";
 import { OrgPath, NoQuery } from "../paths.ts";
 
 const PAGING = definePaging({ perPage: 100, maxPerPage: 1000 });

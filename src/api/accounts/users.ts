@@ -6,7 +6,8 @@ import { Closed, Message, Ok, OneOf, named } from "../../http/schema.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { operation } from "../context.ts";
 import type { ReadingContext } from "../context.ts";
-import { PageOf, definePaging, presentPagination } from "../paging.ts";
+import { PageOf, definePaging } from "../paging.ts";
+import { presentPagination } from "../../http/pagination.ts";
 import type { PageWindow } from "../paging.ts";
 import { OrgPath, NoQuery } from "../paths.ts";
 

@@ -29,7 +29,8 @@ import {
   requireSchemaText,
 } from "../../contract/custom-type-input.ts";
 import { presentOneByOne } from "../../contract/placeholders.ts";
-import { definePaging, ENVELOPE, PageOf, presentPagination } from "../paging.ts";
+import { definePaging, ENVELOPE, PageOf } from "../paging.ts";
+import { presentPagination } from "../../http/pagination.ts";
 import { OrgPath, NoQuery } from "../paths.ts";
 import { configurationForm, versionFields } from "../uploads.ts";
 

@@ -19,7 +19,8 @@ import { JsonList } from "../../json/text.ts";
 import { largeRead } from "../context.ts";
 import type { LargeReadContext } from "../context.ts";
 import { listAllowance } from "../../contract/large-json.ts";
-import { definePaging, formatQuery, parseCursor, presentPagination, toCursor } from "../paging.ts";
+import { definePaging, formatQuery, parseCursor, toCursor } from "../paging.ts";
+import { presentPagination } from "../../http/pagination.ts";
 import { requireFingerprint } from "../flows/artifacts.ts";
 import { requireTrail } from "../flows/trails.ts";
 import {

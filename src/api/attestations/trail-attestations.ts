@@ -9,7 +9,8 @@ import { Name } from "../../contract/shapes.ts";
 import { JsonList } from "../../json/text.ts";
 import { largeRead } from "../context.ts";
 import { requireTrail } from "../flows/trails.ts";
-import { PageOf, definePaging, presentPagination } from "../paging.ts";
+import { PageOf, definePaging } from "../paging.ts";
+import { presentPagination } from "../../http/pagination.ts";
 import { FlowPath } from "../paths.ts";
 
 const MAX_IDS = 100;

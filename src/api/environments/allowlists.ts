@@ -12,7 +12,8 @@ import { JsonList } from "../../json/text.ts";
 import { largeRead, operation } from "../context.ts";
 import { reevaluateForAllowlist } from "./record-report.ts";
 import { Fingerprint, MAX_PATH_CHARS, Text } from "../../contract/shapes.ts";
-import { definePaging, ENVELOPE, PageOf, presentPagination } from "../paging.ts";
+import { definePaging, ENVELOPE, PageOf } from "../paging.ts";
+import { presentPagination } from "../../http/pagination.ts";
 import { EnvironmentPath, OrgPath, NoQuery } from "../paths.ts";
 
 const PAGES = definePaging({ perPage: 25, maxPerPage: 100, optional: true });

@@ -1,6 +1,6 @@
 /** Why environments of a list are not compliant, in a few words. */
 import { isListOf, readStoredJsonOrNull } from "../../domain/stored-json.ts";
-import { MAX_CAUSES, NO_CAUSES } from "../../store/environments/verdict-causes.ts";
+import { MAX_CAUSES, NO_CAUSES, mergeCauses } from "../../store/environments/verdict-causes.ts";
 import type { CausesValue } from "../../store/environments/verdict-causes.ts";
 import type { EnvironmentView } from "../../store/environments/environment-lists.ts";
 import type { StoreReader } from "../../store/reader.ts";
@@ -32,10 +32,5 @@ export function presentEnvironmentCauses(
       return NO_CAUSES;
     }
   });
-  const unique = [...new Map(all.flatMap(({ causes }) => causes).map((cause) => [cause.text, cause])).values()];
-  return {
-    causes: unique.slice(0, MAX_CAUSES),
-    further_causes:
-      Math.max(0, unique.length - MAX_CAUSES) + all.reduce((sum, { further_causes: further }) => sum + further, 0),
-  };
+  return mergeCauses(all);
 }

@@ -18,7 +18,8 @@ import type { SnapshotRow } from "../../store/environments/snapshots.ts";
 import { largeRead } from "../context.ts";
 import type { ReadingContext, LargeReadContext } from "../context.ts";
 import { documentLane } from "../flows/flows.ts";
-import { definePaging, presentPagination } from "../paging.ts";
+import { definePaging } from "../paging.ts";
+import { presentPagination } from "../../http/pagination.ts";
 import { EnvironmentPath } from "../paths.ts";
 import { EXPRESSIONS, expressionProblem, momentOf, requireSnapshot } from "./snapshots.ts";
 

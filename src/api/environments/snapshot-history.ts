@@ -6,7 +6,8 @@ import { Closed, Message, Nullable, OneOf, named } from "../../http/schema.ts";
 import { fromSqlBoolean } from "../../store/db/database.ts";
 import type { SnapshotOutlineRow } from "../../store/environments/snapshot-pages.ts";
 import { operation } from "../context.ts";
-import { PageOf, definePaging, presentPagination } from "../paging.ts";
+import { PageOf, definePaging } from "../paging.ts";
+import { presentPagination } from "../../http/pagination.ts";
 import { EnvironmentPath } from "../paths.ts";
 
 const Verdict = Nullable(Type.Boolean({ description: "null: unknown" }));

@@ -14,7 +14,8 @@ import type { PlacedArtifactRow } from "../../store/flows/artifacts.ts";
 import { JsonList } from "../../json/text.ts";
 import { largeRead, operation } from "../context.ts";
 import type { LargeReadContext } from "../context.ts";
-import { definePaging, ENVELOPE, presentPagination, StateCounts, totalIn } from "../paging.ts";
+import { definePaging, ENVELOPE, StateCounts, totalIn } from "../paging.ts";
+import { presentPagination } from "../../http/pagination.ts";
 import { CausesQuery } from "../../contract/causes.ts";
 import {
   ArtifactListItemResponse,

@@ -3,6 +3,8 @@
  * the audit log. Keys and verdicts are in memory; what the shown changes say besides is read when they are presented.
  */
 import { isListOf, isNumber, readStoredJsonOrNull } from "../../domain/stored-json.ts";
+import { comparePolicies } from "../../domain/snapshot/comparison.ts";
+import type { PolicyChange } from "../../domain/snapshot/comparison.ts";
 import {
   CHANGE_KINDS,
   PEOPLE_KINDS,
@@ -18,10 +20,10 @@ import type {
   MomentRow,
   PolicyChangeRow,
 } from "../../store/environments/history/period-changes.ts";
-import { UNREADABLE } from "../placeholders.ts";
+import { UNREADABLE_CHANGE, latestOfEach } from "../comparison/snapshot-turns.ts";
 import { gatherPeople } from "./gather-people.ts";
 import { INLINE, WHOLE, cutOff, rowWindow } from "./scope.ts";
-import type { ChangeScope, GatherBounds, GatherContext, GatheredChange, Limits, PolicyShift } from "./scope.ts";
+import type { ChangeScope, GatherBounds, GatherContext, GatheredChange, Limits } from "./scope.ts";
 
 const MAX_INLINE_ENVIRONMENTS = 200;
 
@@ -205,25 +207,17 @@ function attachments({ store }: GatherContext, moments: readonly ReadMoment[], b
   );
   const ids = new Set(turns.flatMap(({ before, after }) => [...(before ?? []), ...(after ?? [])]));
   const known = ids.size === 0 ? null : store.snapshots.findPolicyVersions(ids);
-  const byName = (versions: readonly number[]): Map<string, number> =>
-    new Map(
-      versions.flatMap((id): [string, number][] => {
-        const version = known?.get(id);
-        return version ? [[version.name, version.version]] : [];
-      }),
-    );
+  const inForce = (versions: readonly number[]) => latestOfEach(versions.flatMap((id) => known?.get(id) ?? []));
   return turns.flatMap(({ row, before, after }) => {
     const environment = byId.get(row.environment_id);
     if (!environment) return [];
     const { idx: index, timestamp: at, user_name: by } = row;
-    const toChange = (shift: PolicyShift): GatheredChange => {
+    const toChange = (shift: PolicyChange): GatheredChange => {
       const key = [environment.public_id, index, "policy", shift.name].join("/");
       return { of: "attachment", key, kind: "policy", at, environment, by, index, shift };
     };
-    if (before === null || after === null) return [toChange({ name: UNREADABLE, before: null, after: null })];
-    const [old, young] = [byName(before), byName(after)];
-    const names = [...new Set([...young.keys(), ...old.keys()])].filter((name) => old.get(name) !== young.get(name));
-    return names.map((name) => toChange({ name, before: old.get(name) ?? null, after: young.get(name) ?? null }));
+    const isReadable = before !== null && after !== null;
+    return (isReadable ? comparePolicies(inForce(before), inForce(after)) : [UNREADABLE_CHANGE]).map(toChange);
   });
 }
 

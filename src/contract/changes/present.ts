@@ -3,9 +3,8 @@ import type { FlowRecord } from "../../domain/compliance/environment.ts";
 import { versionOf } from "../../domain/snapshot/comparison.ts";
 import { CHANGE_KINDS } from "../../domain/snapshot/period-changes.ts";
 import type { ChangeKind } from "../../domain/snapshot/period-changes.ts";
-import type { PaginationValue } from "../../http/schema.ts";
-import { NO_CAUSES } from "../../store/environments/verdict-causes.ts";
-import type { CausesValue } from "../../store/environments/verdict-causes.ts";
+import { NO_CAUSES, mergeCauses } from "../../store/environments/verdict-causes.ts";
+import { presentPagination } from "../../http/pagination.ts";
 import { UNREADABLE } from "../placeholders.ts";
 import { replacementUrl } from "../present-deployment.ts";
 import type { PresenterContext } from "../presenter-context.ts";
@@ -36,12 +35,6 @@ export function presentChanges(
   const readable = kindsOf(scope);
   const counts = Object.fromEntries(CHANGE_KINDS.map((kind) => [kind, readable.includes(kind) ? 0 : null]));
   for (const { kind } of all) counts[kind] = (counts[kind] ?? 0) + 1;
-  const pagination: PaginationValue = {
-    total: changes.length,
-    page: page.page,
-    per_page: page.perPage,
-    page_count: Math.ceil(changes.length / page.perPage),
-  };
   const turned = [...places.values()].filter(({ before, after }) => before !== after);
   const perEnvironment = new Map<number, number>();
   for (const { environment } of changes)
@@ -76,7 +69,7 @@ export function presentChanges(
     unchanged: unchanged.slice(0, MAX_UNCHANGED).map(({ name }) => name),
     unchanged_total: unchanged.length,
     data: presentEntries(context, changes.slice(page.offset, page.offset + page.perPage), all),
-    pagination,
+    pagination: presentPagination(changes.length, page.page, page.perPage),
   };
 }
 
@@ -293,23 +286,4 @@ function presentBuild(
     compare_url: before ? replacementUrl(before, flow, build.repo_url) : null,
     pull_requests: [...reader.pullRequestsOf(flow)],
   };
-}
-
-/** The causes of several artifacts, each once. */
-function mergeCauses(all: readonly CausesValue[]): CausesValue {
-  const [first, ...others] = all;
-  if (first === undefined) return NO_CAUSES;
-  const causes = [...first.causes];
-  const known = new Set(causes.map(({ text }) => text));
-  let further = first.further_causes;
-  for (const other of others) {
-    further += other.further_causes;
-    for (const cause of other.causes) {
-      if (known.has(cause.text)) continue;
-      known.add(cause.text);
-      if (causes.length < 5) causes.push(cause);
-      else further += 1;
-    }
-  }
-  return { causes, further_causes: further };
 }

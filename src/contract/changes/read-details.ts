@@ -1,7 +1,7 @@
 /** What the shown changes of artifacts say besides: causes, builds, pull requests. */
 import { withFlowNames } from "../../domain/compliance/environment.ts";
 import type { FlowRecord } from "../../domain/compliance/environment.ts";
-import { hasMembers, isListOf, isText, readStoredJsonOrNull } from "../../domain/stored-json.ts";
+import { hasMembers, isListOf, isText, readStoredJsonOrNull, textOrNull } from "../../domain/stored-json.ts";
 import type { SnapshotChange } from "../../domain/snapshot/period-changes.ts";
 import { stubBytes } from "../../store/db/large-json.ts";
 import type { EvaluatedArtifactRow } from "../../store/environments/snapshots.ts";
@@ -91,7 +91,6 @@ const isPullRequestList = isListOf(isPullRequest);
 function readPullRequests(
   rows: readonly { trail_id: number; payload_json: string }[],
 ): Map<number, readonly PullRequest[]> {
-  const textOrNull = (value: unknown): string | null => (isText(value) && value !== "" ? value : null);
   const found = new Map<number, Map<string, PullRequest>>();
   for (const { trail_id: trail, payload_json: text } of rows) {
     if (stubBytes(text) !== null) continue;

@@ -1,4 +1,5 @@
 /** What is gathered of a period: its scope, how much of it, and a change as it is gathered. */
+import type { PolicyChange } from "../../domain/snapshot/comparison.ts";
 import type { ChangeKind, SnapshotChange } from "../../domain/snapshot/period-changes.ts";
 import type { MembershipEventRow } from "../../store/accounts/membership-audit-log.ts";
 import type {
@@ -31,8 +32,6 @@ export type ChangeScope = {
   seesPeople: boolean;
 };
 
-/** The versions of a policy in an environment; null where it was not attached. */
-export type PolicyShift = { name: string; before: number | null; after: number | null };
 export type KeyChange = { event: string; account: string; keyId: string; by: string };
 
 /** `key`: identifies the change for good. `environment`: null for a change of the whole organization. */
@@ -43,7 +42,7 @@ export type GatheredChange = {
   environment: ChangedEnvironmentRow | null;
 } & (
   | { of: "snapshot"; environment: ChangedEnvironmentRow; by: string; change: SnapshotChange }
-  | { of: "attachment"; environment: ChangedEnvironmentRow; by: string; index: number; shift: PolicyShift }
+  | { of: "attachment"; environment: ChangedEnvironmentRow; by: string; index: number; shift: PolicyChange }
   | { of: "policy"; row: PolicyChangeRow }
   | { of: "allowed"; environment: ChangedEnvironmentRow; row: AllowedRow }
   | { of: "member"; row: MembershipEventRow }

@@ -2,7 +2,7 @@
 import { Type } from "typebox";
 import type { Static } from "typebox";
 import { buildCompareUrl } from "../../domain/network/urls.ts";
-import { isListOf, isObject, isText, readStoredJsonOrNull } from "../../domain/stored-json.ts";
+import { isListOf, isObject, isText, readStoredJsonOrNull, textOrNull } from "../../domain/stored-json.ts";
 import { Closed, Nullable, named } from "../../http/schema.ts";
 import type { ComparedBuildRow, BuiltCommitsRow } from "../../store/flows/built-commits.ts";
 import type { StoreReader } from "../../store/reader.ts";
@@ -39,8 +39,6 @@ type Commit = CommitsBetweenValue["items"][number];
 const isCommit = (value: unknown): value is Record<string, unknown> & { sha1: string } =>
   isObject(value) && isText(value["sha1"]);
 const isCommitList = isListOf(isCommit);
-
-const textOrNull = (value: unknown): string | null => (isText(value) && value !== "" ? value : null);
 
 const MAX_MESSAGE_CHARS = 200;
 

@@ -6,10 +6,10 @@ import type { Static } from "typebox";
 import { fromSqlBoolean } from "../../store/db/database.ts";
 import { DIFF_KINDS, compareSnapshotRows, splitName, versionOf } from "../../domain/snapshot/comparison.ts";
 import type { ArtifactChange, DiffKind, PolicyChange } from "../../domain/snapshot/comparison.ts";
-import type { PaginationValue } from "../../http/schema.ts";
 import type { SelectedArtifactRow } from "../../store/environments/snapshot-pages.ts";
 import { NO_CAUSES } from "../../store/environments/verdict-causes.ts";
 import { memoize } from "../memoize.ts";
+import { presentPagination } from "../../http/pagination.ts";
 import { UNREADABLE } from "../placeholders.ts";
 import type { PresenterContext } from "../presenter-context.ts";
 import type { DiffArtifact, DiffEntry, SnapshotDiff } from "./snapshot-diff-shapes.ts";
@@ -53,12 +53,6 @@ export function presentSnapshotDiff(context: PresenterContext, { from, to }: Sid
   const { all, counts, unchanged } = select({ changes, policies, sets }, selection);
   const shown = all.slice(selection.offset, selection.offset + selection.perPage);
   const newlyFailing = [...changes.verdict, ...changes.started].filter(({ after }) => after?.compliant === false);
-  const pagination: PaginationValue = {
-    total: all.length,
-    page: selection.page,
-    per_page: selection.perPage,
-    page_count: Math.ceil(all.length / selection.perPage),
-  };
   const rows = reader.read(
     [...shown, ...newlyFailing.slice(0, MAX_FAILING)].flatMap((change) => ("kind" in change ? change : [])),
   );
@@ -79,7 +73,7 @@ export function presentSnapshotDiff(context: PresenterContext, { from, to }: Sid
           ? rows.entry(change)
           : { ...NO_ARTIFACTS, policy: presentPolicy(change), at: findPolicyTurn(change) },
     ),
-    pagination,
+    pagination: presentPagination(all.length, selection.page, selection.perPage),
   };
 }
 

@@ -34,7 +34,7 @@ export const partsOf = (
 const isNumberList = isListOf(isNumber);
 
 /** In place of the changes that a damaged record does not tell: it must not look as if nothing had changed. */
-const UNREADABLE_CHANGE: PolicyChange = { name: UNREADABLE, before: null, after: null };
+export const UNREADABLE_CHANGE: PolicyChange = { name: UNREADABLE, before: null, after: null };
 
 /** What two snapshots differ in about policies. */
 export function changedPolicies(context: PresenterContext, from: SnapshotPlace, to: SnapshotPlace): PolicyChange[] {
@@ -52,8 +52,15 @@ function policiesOf(context: PresenterContext, place: SnapshotPlace): PolicyInFo
   const lists = snapshots.map((one) => readStoredJsonOrNull(one.policy_versions_json, isNumberList));
   if (lists.includes(null)) return null;
   const ids = lists.flatMap((list) => list ?? []);
+  return latestOfEach(store.snapshots.findPolicyVersions(new Set(ids)).values());
+}
+
+/** The policies of some versions, each in the latest of them. */
+export function latestOfEach(
+  versions: Iterable<{ public_id: string; name: string; version: number }>,
+): PolicyInForce[] {
   const found = new Map<string, PolicyInForce>();
-  for (const { public_id: policy, name, version } of store.snapshots.findPolicyVersions(new Set(ids)).values())
+  for (const { public_id: policy, name, version } of versions)
     if ((found.get(policy)?.version ?? 0) < version) found.set(policy, { policy, name, version });
   return [...found.values()];
 }

@@ -27,6 +27,16 @@ const MAX_CHECKLIST_BYTES = 64 * 1024;
 export type CausesValue = { causes: ShortCause[]; further_causes: number };
 export const NO_CAUSES: CausesValue = { causes: [], further_causes: 0 };
 
+/** The causes of several verdicts, each once. */
+export function mergeCauses(all: readonly CausesValue[]): CausesValue {
+  const unique = [...new Map(all.flatMap(({ causes }) => causes).map((cause) => [cause.text, cause])).values()];
+  const further = all.reduce((sum, { further_causes: more }) => sum + more, 0);
+  return {
+    causes: unique.slice(0, MAX_CAUSES),
+    further_causes: Math.max(0, unique.length - MAX_CAUSES) + further,
+  };
+}
+
 type CauseParts = {
   records: ReturnType<typeof explainedAttestationStore>;
   policies: ReturnType<typeof policyStore>;

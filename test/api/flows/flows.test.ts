@@ -1,6 +1,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { pageCounts, definePaging, presentPagination } from "../../../src/api/paging.ts";
+import { pageCounts, definePaging } from "../../../src/api/paging.ts";
+import { presentPagination } from "../../../src/http/pagination.ts";
 import { EPOCH, fresh, startServer } from "../../given.ts";
 import type { Answer, TestServer } from "../../given.ts";
 

@@ -1,4 +1,5 @@
 /** The tab with the deployments of a flow: when what it built began to run, and how long that took. */
+import { presentPagination } from "../../../http/pagination.ts";
 import { listDeployments } from "../../../api/environments/deployments.ts";
 import { deploymentTable, leadTimeCard } from "../../components/deployments.ts";
 import { empty } from "../../components/layout.ts";
@@ -35,7 +36,7 @@ export async function deploymentsTab(visit: Visit, flow: Flow): Promise<Html> {
     unnamed: ({ fingerprint }) => fingerprint,
     sub: ({ trail_name: trail }) => trail,
   });
-  const pages = { total, per_page: PER_PAGE, page, page_count: Math.ceil(total / PER_PAGE) };
+  const pages = presentPagination(total, page, PER_PAGE);
   return html`${leadTimeCard(newest.deployments, distribution)}<section class="card" aria-label="Deployments">${list}
 </section>${pager(visit, pages)}`;
 }

@@ -1,4 +1,5 @@
 /** The tab with what runs of a repository: the artifacts of each commit with their environments. */
+import { presentPagination } from "../../../http/pagination.ts";
 import { getRepoLiveArtifacts } from "../../../api/flows/repo-releases.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { commit } from "../../components/identifier.ts";
@@ -65,7 +66,7 @@ export async function runTab(visit: Visit, { id }: { id: string }): Promise<Html
       rows: groups(visit, shown),
       hasGroups: true,
     }),
-  })}${pager(visit, { total, page: current, per_page: PER_PAGE, page_count: Math.ceil(total / PER_PAGE) })}</div>`;
+  })}${pager(visit, presentPagination(total, current, PER_PAGE))}</div>`;
 }
 
 const commitOf = ({ artifact }: Running): string => artifact?.commit_sha ?? "";

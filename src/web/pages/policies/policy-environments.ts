@@ -1,4 +1,5 @@
 /** The tab with the environments that use a policy. */
+import { presentPagination } from "../../../http/pagination.ts";
 import { attachPolicyToEnv, detachPolicyFromEnv } from "../../../api/environments/environment-policies.ts";
 import { getEnvironment, listEnvs } from "../../../api/environments/environments.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
@@ -37,12 +38,10 @@ export async function environmentsTab(visit: Visit, policy: Policy): Promise<Htm
           command: `kosli attach-policy ${policy.name} --environment production`,
         })
       : environmentTable(visit, environments);
-  return html`<section class="card" aria-label="Environments">${list}</section>${pager(visit, {
-    total,
-    page,
-    per_page: PER_PAGE,
-    page_count: Math.ceil(total / PER_PAGE),
-  })}${may(attachPolicyToEnv) && (await attachCard(visit, policy))}`;
+  return html`<section class="card" aria-label="Environments">${list}</section>${pager(
+    visit,
+    presentPagination(total, page, PER_PAGE),
+  )}${may(attachPolicyToEnv) && (await attachCard(visit, policy))}`;
 }
 
 function environmentTable(visit: Visit, environments: readonly AnswerOf<typeof getEnvironment>[]): Html {

@@ -1,4 +1,5 @@
 /** The tab with the history of a policy, newest first. */
+import { presentPagination } from "../../../http/pagination.ts";
 import { icon } from "../../components/icon.ts";
 import type { IconName } from "../../components/icon.ts";
 import { card } from "../../components/layout.ts";
@@ -33,12 +34,10 @@ export function eventsTab(visit: Visit, policy: Policy): Html {
         event,
       )}</div>${time(event.timestamp, now)}</li>`,
   );
-  return html`${card({ id: "h-events", title: "Events", body: html`<ol class="tl">${items}</ol>` })}${pager(visit, {
-    total,
-    page,
-    per_page: PER_PAGE,
-    page_count: Math.ceil(total / PER_PAGE),
-  })}`;
+  return html`${card({ id: "h-events", title: "Events", body: html`<ol class="tl">${items}</ol>` })}${pager(
+    visit,
+    presentPagination(total, page, PER_PAGE),
+  )}`;
 }
 
 function sentence({ to }: Visit, policy: Policy, { type, user, data }: Event): Value {

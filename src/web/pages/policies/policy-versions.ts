@@ -1,4 +1,5 @@
 /** The tab with the versions of a policy: the list, the text of one, and the difference of two. */
+import { presentPagination } from "../../../http/pagination.ts";
 import { diffLines } from "../../../domain/text/line-diff.ts";
 import { sourceCode } from "../../components/code.ts";
 import { changeSummary, textDiff } from "../../components/diff.ts";
@@ -71,12 +72,10 @@ class="vh"> of version ${version}</span></a>`;
     { text: "Stored", isRight: true },
   ];
   return html`${total > 1 && compareForm(visit, policy, { from: total - 1, to: total })}
-<section class="card" aria-label="Versions">${table({ caption: "Versions", columns, rows })}</section>${pager(visit, {
-    total,
-    page,
-    per_page: PER_PAGE,
-    page_count: Math.ceil(total / PER_PAGE),
-  })}`;
+<section class="card" aria-label="Versions">${table({ caption: "Versions", columns, rows })}</section>${pager(
+    visit,
+    presentPagination(total, page, PER_PAGE),
+  )}`;
 }
 
 function compareForm({ to }: Visit, policy: Policy, chosen: { from: number; to: number }): Html {
