@@ -47,7 +47,10 @@ export type Container = {
 };
 
 export type Shell = {
-  /** Runs lines until one fails. `code` is that of the line that failed, which also ends the shell; 0 otherwise. */
+  /**
+   * Runs lines until one fails. `code` is that of the line that failed, which also ends the shell; 0 otherwise. A shell
+   * that has ended throws an Error.
+   */
   run(lines: string): Promise<{ code: number; output: string }>;
   close(): void;
 };
@@ -59,21 +62,53 @@ export async function bootContainer(): Promise<Container | string> {
   const problem = existsSync(ROOT) ? null : buildRoot();
   if (problem !== null) return problem;
   const tree = linkRoot();
+  const groups = findControlGroups().map((group) => join(group, `assay-guide-${process.pid}`));
   const child = spawn(
-    "setpriv",
+    "sh",
     [
-      ...["--pdeathsig", "KILL", "systemd-nspawn", "--quiet", `--directory=${tree}`, "--volatile=overlay"],
+      ...["-c", ENTER_GROUPS, "sh", String(groups.length), ...groups],
+      ...["setpriv", "--pdeathsig", "KILL", "systemd-nspawn", "--quiet", `--directory=${tree}`, "--volatile=overlay"],
       ...[`--machine=assay-guide-${process.pid}`, "--hostname=assay", "--boot", "--register=no", "--keep-unit"],
       ...["--private-network", "--console=pipe"],
     ],
     { stdio: ["ignore", "pipe", "pipe"], env: { PATH } },
   );
-  child.on("exit", () => rmSync(tree, { recursive: true, force: true }));
+  child.on("exit", () => {
+    rmSync(tree, { recursive: true, force: true });
+    for (const group of groups) spawnSync("find", [group, "-depth", "-type", "d", "-exec", "rmdir", "{}", ";"]);
+  });
   const output = collectOutput(child);
   const leader = await waitForBoot(child);
   if (leader !== null) return createContainer(child, leader);
   child.kill("SIGKILL");
   return `systemd-nspawn boots no container here: ${output().trim().slice(-300) || "it says nothing"}`;
+}
+
+/**
+ * Enters control groups of its own, then becomes the command that follows them. systemd-nspawn makes the group of its
+ * container in the one it runs in: in a shared one, a container's systemd stops the services of another.
+ */
+const ENTER_GROUPS = `count=$1; shift
+  while [ "$count" -gt 0 ]; do
+    mkdir -p "$1" && echo $$ >"$1/cgroup.procs"; shift; count=$((count - 1))
+  done
+  exec "$@"`;
+
+/** The directories of this process's groups that systemd uses: of version 2, and of its own hierarchy in version 1. */
+function findControlGroups(): string[] {
+  const mounts = new Map<string, string>();
+  for (const line of readFileSync("/proc/mounts", "utf8").split("\n")) {
+    const [, directory = "", type, options = ""] = line.split(" ");
+    if (type === "cgroup2") mounts.set("", directory);
+    if (type === "cgroup" && options.split(",").includes("name=systemd")) mounts.set("name=systemd", directory);
+  }
+  return readFileSync("/proc/self/cgroup", "utf8")
+    .split("\n")
+    .flatMap((line) => {
+      const [, name = "-", ...path] = line.split(":");
+      const mount = mounts.get(name);
+      return mount === undefined ? [] : [join(mount, path.join(":"))];
+    });
 }
 
 /** Makes the tree; a text says why that is impossible. */
@@ -178,7 +213,9 @@ function openShell(leader: number): Shell {
   let read = 0;
   return {
     run: (lines) =>
-      new Promise((resolve) => {
+      new Promise((resolve, reject) => {
+        if (shell.exitCode !== null || shell.signalCode !== null)
+          return reject(new Error("the shell ended before, when a line failed"));
         const finish = (code: number, end: number): void => {
           shell.stdout.off("data", look);
           shell.off("close", close);
