@@ -30,6 +30,7 @@ import * as attestationsTrailAttestations from "./attestations/trail-attestation
 import * as attestationsTryAttestationType from "./attestations/try-attestation-type.ts";
 import * as environmentsAllowlists from "./environments/allowlists.ts";
 import * as environmentsArtifactRuns from "./environments/artifact-runs.ts";
+import * as environmentsAuditBinder from "./environments/audit-binder.ts";
 import * as environmentsDeployments from "./environments/deployments.ts";
 import * as environmentsEnvDiff from "./environments/env-diff.ts";
 import * as environmentsEnvironmentAuditlog from "./environments/environment-auditlog.ts";
@@ -114,6 +115,7 @@ const resources: readonly object[] = [
   attestationsTryAttestationType,
   environmentsAllowlists,
   environmentsArtifactRuns,
+  environmentsAuditBinder,
   environmentsDeployments,
   environmentsEnvDiff,
   environmentsEnvironmentAuditlog,

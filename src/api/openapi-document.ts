@@ -23,6 +23,7 @@ export const DOCUMENT: Omit<DocumentFacts, "serverUrl"> = {
     Artifacts: "Built artifacts: reports, reads, and downloads of everything recorded about an artifact.",
     Asserts: "The verdict on whether an artifact may run.",
     Attestation: "Records of checks, with their evidence.",
+    "Audit Binders": "What an auditor asks about a period, in one document or package.",
     "Audit Log": "What was changed and by whom, and the history of memberships and roles.",
     Builds: "First reports of artifacts, with statistics.",
     Changes: "What happened in an organization during a period.",

@@ -79,7 +79,10 @@ const Expression = (description: string) =>
 
 /** Query schema properties of a window in any of the expressions for times. @param hours its length by default */
 export const PeriodWindow = (hours: number) => ({
-  from: Expression(`Start, inclusive: ${EXPRESSION_FORM}. By default ${hours} hours before the end`),
+  from: Expression(
+    `Start, inclusive: ${EXPRESSION_FORM}. By default ` +
+      `${hours <= 48 ? `${hours} hours` : `${hours / 24} days`} before the end`,
+  ),
   to: Expression("End, inclusive (a date includes the whole day), as `from`; by default now"),
 });
 

@@ -15,6 +15,8 @@ import { attestationStore } from "./attestations/attestations.ts";
 import type { AttestationChanges } from "./attestations/attestations.ts";
 import { auditLogStore } from "./db/audit-log.ts";
 import { auditPackageStore } from "./environments/audit-packages.ts";
+import { binderRecordStore } from "./environments/history/binder-records.ts";
+import { binderStore } from "./environments/history/binders.ts";
 import { largeJsonStore } from "./db/large-json.ts";
 import { buildStore } from "./flows/builds.ts";
 import { builtCommitStore } from "./flows/built-commits.ts";
@@ -180,6 +182,8 @@ export function openStore(db: Db, sources: SchemaSources) {
     artifactLocations: artifactLocationStore(db),
     environmentLists: environmentListStore(db),
     overview: overviewStore(db),
+    binders: binderStore(db),
+    binderRecords: binderRecordStore(db),
     periodChanges: periodChangeStore(db),
     snapshotPages: snapshotPageStore(db),
     verdictCauses: verdictCauseStore({ records, policies, flows, trails }),

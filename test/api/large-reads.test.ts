@@ -62,7 +62,7 @@ async function prepare() {
         event: { template_id: "", setting_user_id: "x".repeat(1_000), git_commit_info: null, repo_info: null },
       });
   })();
-  return { flow, trail, environment, group };
+  return { flow, trail, environment, group, to: `${server.clock.at}.0` };
 }
 
 const organization = ({ store }: TestServer) => {
@@ -80,6 +80,7 @@ test.before(async () => {
   // Without a write-ahead log, which a database in memory cannot have (bytes 18 and 19 of the file format).
   image.database.fill(1, 18, 20);
   plain = await startServer({ from: image });
+  plain.clock.at = server.clock.at;
 });
 test.after(async () => {
   await plain?.stop();
@@ -89,7 +90,7 @@ test.after(async () => {
 
 /** Paths whose answers are larger than a megabyte. */
 const paths = (): string[] => {
-  const { flow, trail, environment, group } = names;
+  const { flow, trail, environment, group, to } = names;
   const path = (...parts: string[]): string => `/${parts.map(encodeURIComponent).join("/")}`;
   return [
     path("snapshots", at.org, environment, "-1"),
@@ -110,6 +111,8 @@ const paths = (): string[] => {
     path("trails", at.org),
     `${path("explanations", at.org, "environments", environment, "-1")}?per_page=50`,
     `${path("changes", at.org)}?environment=${environment}&from=2023-01-01&to=2030-01-01&per_page=200`,
+    `${path("audit-binder", at.org)}?environment=${environment}&from=2023-01-01&to=${to}`,
+    `${path("audit-binder", at.org)}?flow=${flow}&from=2023-01-01&to=${to}`,
   ];
 };
 
@@ -153,7 +156,7 @@ test("each is the answer that the main thread makes, with its length and without
     assert.is(answer.status, 200, path);
     const length = Number(answer.headers.get("Content-Length"));
     assert.is(length, Buffer.byteLength(answer.text), path);
-    if (!/^.(env-diff|snapshot-diff|explanations|changes)/.test(path))
+    if (!/^.(env-diff|snapshot-diff|explanations|changes|audit-binder)/.test(path))
       assert.ok(length > MAX_INLINE_ANSWER_BYTES, `${path}: ${length}`);
     assert.equal(
       ["ETag", "Cache-Control", "Content-Type", "Vary"].map((name) => answer.headers.get(name)),
@@ -191,6 +194,8 @@ test("HEAD makes no answer, and refusals are the same as for GET", async () => {
     [`/trails/${at.org}/${names.flow}/missing`, 404],
     [`/changes/${at.org}?environment=missing`, 404],
     [`/changes/${at.org}?from=yesterday`, 400],
+    [`/audit-binder/${at.org}?flow=missing`, 404],
+    [`/audit-binder/${at.org}`, 400],
   ];
   for (const [path, status] of refused) {
     assert.is((await ask(path, { method: "HEAD" })).statusCode, status, path);

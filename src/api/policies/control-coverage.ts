@@ -1,5 +1,6 @@
 /** Coverage of a control: the environments that enforce it and those that do not (semantics 7.3). */
 import { Type } from "typebox";
+import { percentOf } from "../../domain/percent.ts";
 import { isListOf, isText, readStoredJson } from "../../domain/stored-json.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, OneOf, named } from "../../http/schema.ts";
@@ -38,10 +39,6 @@ const ControlCoverageResponse = named(
 );
 
 const isTextList = isListOf(isText);
-
-/** Percentage with one decimal place (semantics 13.84). */
-const percent = (covered: number, total: number): number =>
-  total === 0 ? 0 : Math.round((covered / total) * 1000) / 10;
 
 export const getControlCoverage = largeRead({
   ...CONTROL_OPERATION,
@@ -82,7 +79,7 @@ export const getControlCoverage = largeRead({
     return {
       status: 200,
       body: {
-        summary: { total, covered, coverage_percent: percent(covered, total) },
+        summary: { total, covered, coverage_percent: percentOf(covered, total) },
         ...pageCounts(
           store.controlCoverage.count({ organizationId: organization.id, controlId: id }, filter),
           page,

@@ -22,7 +22,7 @@ import type {
 } from "../../store/environments/history/period-changes.ts";
 import { UNREADABLE_CHANGE, latestOfEach } from "../comparison/snapshot-turns.ts";
 import { gatherPeople } from "./gather-people.ts";
-import { INLINE, WHOLE, cutOff, rowWindow } from "./scope.ts";
+import { INLINE, LONG, WHOLE, cutOff, rowWindow } from "./scope.ts";
 import type { ChangeScope, GatherBounds, GatherContext, GatheredChange, Limits } from "./scope.ts";
 
 const MAX_INLINE_ENVIRONMENTS = 200;
@@ -97,6 +97,43 @@ export function gatherChanges(context: GatherContext, scope: ChangeScope, bounds
     changes: changes.filter(({ at }) => at >= limits.since).sort(newestFirst),
     environments,
     places: placesOf(context, moments),
+  };
+}
+
+/** What is asked for of rules and people: the environments and policies that count; members and keys always do. */
+type RuleScope = Omit<ChangeScope, "environment"> & {
+  environmentIds: ReadonlySet<number>;
+  policies: ReadonlySet<string>;
+};
+
+/**
+ * Who changed policies, allowlists, members and keys in a period, newest first. Active environments only.
+ * @returns `since`: all changes of rules from this time on are there; `peopleSince`: those of members and keys, null if
+ *   they may not be read
+ */
+export function gatherRuleChanges(
+  context: GatherContext,
+  { environmentIds, policies: names, ...period }: RuleScope,
+): { since: number; peopleSince: number | null; changes: GatheredChange[] } {
+  const { periodChanges } = context.store;
+  const scope: ChangeScope = { ...period, environment: null };
+  const environments = periodChanges.listEnvironments(context.organization.id);
+  const byId: ById = new Map(environments.flatMap((one) => (environmentIds.has(one.id) ? [[one.id, one]] : [])));
+  const limits: Limits = { ...scope, since: scope.from, bounds: LONG };
+  const people: Limits = { ...limits };
+  const found = periodChanges.listRuleMoments([...byId.keys()], rowWindow(limits));
+  const moments = cutOff(limits, found).map((row) => ({ row, events: [] }));
+  const ofRules = [attachments(context, moments, byId), allowed(context, limits, byId), policies(context, limits)]
+    .flat()
+    .filter((change) => change.of !== "policy" || names.has(change.row.policy));
+  const ofPeople = scope.seesPeople ? gatherPeople(context, people) : [];
+  return {
+    since: limits.since,
+    peopleSince: scope.seesPeople ? people.since : null,
+    changes: [
+      ...ofRules.filter(({ at }) => at >= limits.since),
+      ...ofPeople.filter(({ at }) => at >= people.since),
+    ].sort(newestFirst),
   };
 }
 

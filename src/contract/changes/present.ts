@@ -74,7 +74,7 @@ export function presentChanges(
 }
 
 /** @param all of the period, among which are those that made the verdict on an environment */
-function presentEntries(
+export function presentEntries(
   context: Context,
   shown: readonly GatheredChange[],
   all: readonly GatheredChange[],

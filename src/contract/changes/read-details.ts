@@ -66,10 +66,13 @@ export function createChangeReader({ store, organization }: Context, shown: read
   };
 }
 
-const DAMAGED: CausesValue = { causes: [{ subject: "", text: UNREADABLE }], further_causes: 0 };
+export const DAMAGED: CausesValue = { causes: [{ subject: "", text: UNREADABLE }], further_causes: 0 };
 
 /** With the present names of flows; null where the record is damaged. */
-function readEvaluation({ snapshots, flows }: Context["store"], row: EvaluatedArtifactRow) {
+export function readEvaluation(
+  { snapshots, flows }: Context["store"],
+  row: Pick<EvaluatedArtifactRow, "evaluation_id" | "facts_json" | "verdicts_json">,
+) {
   try {
     const { facts, verdicts } = snapshots.parseEvaluation(row);
     const names = flows.findPresentNames(new Set(facts.flows.map(({ flow_id }) => flow_id)));

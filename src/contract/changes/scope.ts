@@ -14,6 +14,8 @@ export type GatherBounds = { moments: number; events: number; auditEntries: numb
 
 /** Half a second in the reader thread. */
 export const WHOLE: GatherBounds = { moments: 2_000, events: 20_000, auditEntries: 100_000 };
+/** Of years, without the artifacts of snapshots: some seconds in the reader thread. */
+export const LONG: GatherBounds = { moments: 0, events: 0, auditEntries: 1_000_000 };
 /** What the main thread reads itself: some 20 milliseconds. */
 export const INLINE: GatherBounds = { moments: 100, events: 500, auditEntries: 4_000 };
 

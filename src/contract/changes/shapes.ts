@@ -54,7 +54,7 @@ const ChangedArtifact = Closed(
   { description: "null where no artifact changed, such as of the verdict on a whole environment" },
 );
 
-const ChangeEntry = named(
+export const ChangeEntry = named(
   "Change",
   Closed({
     id: Type.String({ description: "Stays the same, also in the Atom feed" }),

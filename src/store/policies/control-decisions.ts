@@ -94,7 +94,11 @@ export function controlDecisionStore(db: DbReader) {
     /**
      * The artifact that a decision is about; null for one on a trail, and for one whose artifact was not reported yet.
      */
-    findArtifact: ({ id, scope, trail_id }: PlacedAttestationRow): DecidedArtifact | null =>
+    findArtifact: ({
+      id,
+      scope,
+      trail_id,
+    }: Pick<PlacedAttestationRow, "id" | "scope" | "trail_id">): DecidedArtifact | null =>
       scope === "artifact" ? (boundArtifact.get(trail_id, id) ?? null) : null,
   };
 }

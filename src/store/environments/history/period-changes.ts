@@ -93,17 +93,21 @@ export function periodChangeStore(db: DbReader) {
      WHERE organization_id = ? AND archived_at IS NULL ORDER BY name`,
   );
   // Only keys are sorted.
-  const moments = db.prepare<[Period & { environments: string; limit: number }], MomentRow>(
-    `SELECT s.environment_id, s.idx, s.timestamp, s.cause, s.compliant, s.user_name, s.policy_versions_json,
-            prev.policy_versions_json AS previous_versions_json
-     FROM (SELECT other.environment_id, other.idx, other.timestamp
-           FROM json_each(@environments) wanted CROSS JOIN snapshots other
-             ON other.environment_id = wanted.value AND other.timestamp >= @from AND other.timestamp <= @to
-           ORDER BY other.timestamp DESC, other.environment_id, other.idx DESC LIMIT @limit) AS found
-       CROSS JOIN snapshots s ON s.environment_id = found.environment_id AND s.idx = found.idx
-       LEFT JOIN snapshots prev ON prev.environment_id = s.environment_id AND prev.idx = s.idx - 1
-     ORDER BY found.timestamp DESC, found.environment_id, found.idx DESC`,
-  );
+  const listing = (condition: string) =>
+    db.prepare<[Period & { environments: string; limit: number }], MomentRow>(
+      `SELECT s.environment_id, s.idx, s.timestamp, s.cause, s.compliant, s.user_name, s.policy_versions_json,
+              prev.policy_versions_json AS previous_versions_json
+       FROM (SELECT other.environment_id, other.idx, other.timestamp
+             FROM json_each(@environments) wanted CROSS JOIN snapshots other
+               ON other.environment_id = wanted.value AND other.timestamp >= @from AND other.timestamp <= @to
+             ${condition}
+             ORDER BY other.timestamp DESC, other.environment_id, other.idx DESC LIMIT @limit) AS found
+         CROSS JOIN snapshots s ON s.environment_id = found.environment_id AND s.idx = found.idx
+         LEFT JOIN snapshots prev ON prev.environment_id = s.environment_id AND prev.idx = s.idx - 1
+       ORDER BY found.timestamp DESC, found.environment_id, found.idx DESC`,
+    );
+  const moments = listing("");
+  const ruleMoments = listing("WHERE other.cause IN ('policies', 'policy_version')");
   // What ran before an artifact became something else ended in the snapshot before.
   const before = `(SELECT prev.compliant FROM snapshot_artifacts prev
      WHERE prev.organization_id = sa.organization_id AND prev.fingerprint = sa.fingerprint
@@ -202,6 +206,9 @@ export function periodChangeStore(db: DbReader) {
     /** At most `limit` snapshots of these environments, the newest first. */
     listMoments: (environmentIds: readonly number[], period: Period & { limit: number }): MomentRow[] =>
       moments.all({ environments: JSON.stringify(environmentIds), ...period }),
+    /** The same of snapshots that policies caused. */
+    listRuleMoments: (environmentIds: readonly number[], period: Period & { limit: number }): MomentRow[] =>
+      ruleMoments.all({ environments: JSON.stringify(environmentIds), ...period }),
     /** How many artifacts a snapshot changed, counted up to `limit`. */
     countEvents: ({ environment_id, idx }: Pick<MomentRow, "environment_id" | "idx">, limit: number): number =>
       eventCount.get(environment_id, idx, limit) ?? 0,
