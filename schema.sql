@@ -962,6 +962,14 @@ CREATE TABLE action_flows (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX action_flows_by_flow ON action_flows (flow_id);
 
+-- Actions with the trigger ON_DAILY_CHANGES. The job of kind daily_changes with the same started_at sends the next
+-- message, about what happened after covered_until.
+CREATE TABLE daily_changes (
+  action_id     INTEGER PRIMARY KEY REFERENCES actions (id) ON DELETE CASCADE,
+  started_at    REAL NOT NULL,
+  covered_until REAL NOT NULL
+) STRICT;
+
 -- Recipients of messages: of an action, or of a kind of notification that the server itself raises (notification_type).
 -- target_json is the configuration as responses show it; type is NULL for an object of a form that is never sent to.
 CREATE TABLE notification_targets (

@@ -43,7 +43,15 @@ export function urlsFor(baseUrl: string) {
     controlPage: (org: string, identifier: string) => page(org, "controls", identifier),
     environmentApi: (org: string, environment: string) => api("environments", org, environment),
     environmentEventsApi: (org: string, environment: string) => api("environments", org, environment, "events"),
-    changesPage: (org: string) => page(org, "changes"),
+    /** @param query as on the page; all of the last day without it */
+    changesPage: (org: string, query: Readonly<Record<string, string>> = {}) =>
+      `${page(org, "changes")}${formatQuery(query)}`,
+    /** @param query as of the operation */
+    changesApi: (org: string, query: Readonly<Record<string, string>>) => `${api("changes", org)}${formatQuery(query)}`,
+    actionPage: (org: string, number: number) => page(org, "actions", String(number)),
+    /** Why an artifact of a snapshot has its verdict. */
+    whyPage: (org: string, place: Readonly<{ environment: string; snapshot: string; fingerprint: string }>) =>
+      `${page(org, "why")}${formatQuery(place)}`,
     /** @param query without a question mark; empty for none */
     changesFeed: (org: string, query: string) => `${api("changes", org, "atom")}${query === "" ? "" : `?${query}`}`,
     membersPage: (org: string) => page(org, "settings", "members"),

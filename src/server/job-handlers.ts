@@ -4,6 +4,7 @@ import { MAX_PARALLEL_MAILS, MAX_PARALLEL_WEBHOOKS } from "../notifications/deli
 import type { LapsePayload } from "../store/accounts/api-keys.ts";
 import type { AllowlistEndPayload } from "../store/environments/allowlist-ends.ts";
 import type { ReevaluatePayload } from "../store/environments/reevaluation-queue.ts";
+import type { DailyChangesPayload } from "../store/notifications/daily-changes.ts";
 import { DELIVER, DELIVER_MAIL } from "../store/notifications/outbox.ts";
 import type { DeliverPayload } from "../store/notifications/outbox.ts";
 import type { NotifyPayload } from "../store/notifications/triggers.ts";
@@ -19,6 +20,8 @@ type JobFunctions = {
   endAllowlistEntry(payload: AllowlistEndPayload): Promise<Settlement>;
   /** Composes the messages about an event (semantics 8.4). */
   notify(payload: NotifyPayload): Promise<Settlement>;
+  /** Composes the messages of an action about what changed in a day. */
+  sendDailyChanges(payload: DailyChangesPayload): Promise<Settlement>;
   /** Sends the first message of a queue. null: messages are not sent and stay in the outbox. */
   deliver: ((payload: DeliverPayload) => Promise<Settlement>) | null;
 };
@@ -29,12 +32,14 @@ export const jobHandlers = ({
   expireKey,
   endAllowlistEntry,
   notify,
+  sendDailyChanges,
   deliver,
 }: JobFunctions): Record<string, JobHandler> => ({
   reevaluate: (payload) => reevaluate(payload as ReevaluatePayload),
   lapse_key: (payload) => expireKey(payload as LapsePayload),
   allowlist_end: (payload) => endAllowlistEntry(payload as AllowlistEndPayload),
   notify: (payload) => notify(payload as NotifyPayload),
+  daily_changes: (payload) => sendDailyChanges(payload as DailyChangesPayload),
   ...(deliver
     ? {
         [DELIVER]: (payload) => deliver(payload as DeliverPayload),

@@ -10,6 +10,7 @@ import { createRecorder } from "../jobs/recorder.ts";
 import type { RecordingPool } from "../jobs/recorder.ts";
 import type { Logger } from "../log.ts";
 import { createEventNotifier } from "../notifications/compose-messages.ts";
+import { createDailyChanges } from "../notifications/daily-changes.ts";
 import { createDeliverer } from "../notifications/deliver.ts";
 import type { Sender } from "../notifications/sender.ts";
 import type { CommitNumbering } from "../store/db/commit-number.ts";
@@ -96,6 +97,7 @@ export function createWritePath(dependencies: WritePathDependencies) {
     ...createKeyExpiry({ store, writer, now, trustedNow: dependencies.trustedNow ?? now }),
     ...createAllowlistEnds({ store, now, trustedNow: dependencies.trustedNow ?? now }),
     ...createEventNotifier({ store, links: dependencies.urls }),
+    ...createDailyChanges({ store, urls: dependencies.urls, now, trustedNow: dependencies.trustedNow ?? now }),
     deliver: sender && createDeliverer({ store, sender, now, logger }),
   });
   const runner = createJobRunner({

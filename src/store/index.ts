@@ -26,6 +26,7 @@ import { controlDecisionStore } from "./policies/control-decisions.ts";
 import { controlStore } from "./policies/controls.ts";
 import { customAttestationTypeStore } from "./attestations/custom-attestation-types.ts";
 import { outboxStore } from "./notifications/outbox.ts";
+import { dailyChangesStore } from "./notifications/daily-changes.ts";
 import { deliveryLogStore } from "./notifications/delivery-log.ts";
 import { deploymentStore } from "./environments/deployments.ts";
 import type { EnvironmentChanges } from "./environments/changes.ts";
@@ -93,6 +94,7 @@ export function openStore(db: Db, sources: SchemaSources) {
   const deliveries = outboxStore(db, sources, jobs);
   const clock = clockStore(db, [deliveries, jobs]);
   const triggers = triggerStore(db, jobs);
+  const dailyChanges = dailyChangesStore(db, sources, jobs);
   const staleness = staleArtifactStore(db);
   /** What a change in an area causes in later ones. */
   const changes: FlowChanges & EnvironmentChanges & AttestationChanges = {
@@ -197,7 +199,8 @@ export function openStore(db: Db, sources: SchemaSources) {
     outbox: deliveries,
     metrics: metricsStore(db),
     deliveryLog: deliveryLogStore(db),
-    actions: actionStore(db, sources, notificationTargets),
+    actions: actionStore(db, sources, { targets: notificationTargets, dailyChanges }),
+    dailyChanges,
     notificationTargets,
     eventFacts: eventFactStore(db, facts),
     keyExpiry: keyExpiryStore(db, sources),

@@ -56,6 +56,7 @@ function given(
     expireKey: async () => undefined,
     endAllowlistEntry: async () => () => null,
     notify: async () => () => null,
+    sendDailyChanges: async () => () => null,
     deliver,
   });
   const runner = createJobRunner({

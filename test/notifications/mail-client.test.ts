@@ -1,93 +1,21 @@
 /** E-mail to a real mail server: what arrives, what cannot be injected, and the outcome of each refusal. */
 import { createServer } from "node:net";
 import type { AddressInfo, Server } from "node:net";
-import { SMTPServer } from "smtp-server";
-import type { SMTPServerOptions } from "smtp-server";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { MailSettings } from "../../src/notifications/mail-client.ts";
-import type { SenderOptions } from "../../src/notifications/sender.ts";
-import { AUTHORITY, CERTIFICATE, KEY } from "./certificates.ts";
+import { AUTHORITY } from "./certificates.ts";
 import { email, given, names } from "./given.ts";
+import { endMailServers, fieldsOf, mailServer, refusal, senderFor } from "./mail-server.ts";
+import type { Arrived } from "./mail-server.ts";
 
 const test = suite("notifications/mail-client");
 
 const opened: { close(): void }[] = [];
 test.after(() => {
+  endMailServers();
   for (const server of opened) server.close();
 });
-
-type Arrived = { from: string; to: string[]; text: string; secure: boolean; user: string | null };
-const refusal = (responseCode: number, text: string): Error => Object.assign(new Error(text), { responseCode });
-
-/** A mail server with STARTTLS, and a sender for it. `arrived` lists the messages so far. */
-async function mailServer(
-  options: SMTPServerOptions = {},
-  settings: Partial<MailSettings> & { login?: [string, string] } = {},
-  more: Partial<SenderOptions> = {},
-) {
-  const arrived: Arrived[] = [];
-  const server = new SMTPServer({
-    key: KEY,
-    cert: CERTIFICATE,
-    authOptional: true,
-    closeTimeout: 10,
-    logger: false,
-    onAuth: ({ username, password }, _, done) =>
-      username === "assay" && password === "p@ss/word"
-        ? done(null, { user: username })
-        : done(refusal(535, "5.7.8 no such user")),
-    onData(stream, session, done) {
-      const chunks: Buffer[] = [];
-      stream.on("data", (chunk: Buffer) => chunks.push(chunk));
-      stream.on("end", () => {
-        const { mailFrom, rcptTo } = session.envelope;
-        arrived.push({
-          from: mailFrom ? mailFrom.address : "",
-          to: rcptTo.map(({ address }) => address),
-          text: Buffer.concat(chunks).toString(),
-          secure: session.secure,
-          user: (session.user as string | false | undefined) || null,
-        });
-        done();
-      });
-    },
-    ...options,
-  });
-  server.on("error", () => undefined);
-  opened.push({ close: () => void server.close(() => undefined) });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  return { arrived, ...senderFor((server.server.address() as AddressInfo).port, settings, more) };
-}
-
-function senderFor(
-  port: number,
-  { login, ...settings }: Partial<MailSettings> & { login?: [string, string] } = {},
-  more: Partial<SenderOptions> = {},
-) {
-  const server = {
-    host: "mail.assay.example",
-    port,
-    secure: false,
-    user: login?.[0] ?? null,
-    password: login?.[1] ?? null,
-    ...settings.server,
-  };
-  return given({
-    ca: [AUTHORITY],
-    ...more,
-    mail: { from: { name: "Assay", address: "assay@assay.example" }, tls: "required", ...settings, server },
-  });
-}
-
-/** The header fields of a message, folded lines joined. */
-const fieldsOf = (text: string): Record<string, string> =>
-  Object.fromEntries(
-    (text.split("\r\n\r\n")[0] ?? "")
-      .replace(/\r\n[ \t]+/g, " ")
-      .split("\r\n")
-      .map((line) => [line.slice(0, line.indexOf(":")).toLowerCase(), line.slice(line.indexOf(":") + 2)]),
-  );
 
 const NONE = { address: null, status: null, detail: null, retryAfter: null, pendingRecipients: null };
 const LOOPBACK = { ...NONE, address: "127.0.0.1" };

@@ -36,7 +36,7 @@ const MAY_IMPORT: readonly (readonly [area: string, imports: string])[] = [
   ["api", "audit-packages auth contract http rego store workers json domain errors.ts"],
   ["audit-packages", "contract evidence store workers json archive domain assets.ts"],
   ["auth", "store domain errors.ts"],
-  ["notifications", "jobs log.ts store domain"],
+  ["notifications", "jobs contract http/next-turn.ts log.ts store domain"],
   // The recorder reads the texts of reports, and the thread of evaluations writes what a policy reads: shapes are all
   // that they need of the contract.
   [

@@ -106,6 +106,8 @@ const LISTS: Readonly<Record<string, readonly string[]>> = {
   list_control_versions: ["control_versions.links_json"],
   list_controls: ["controls.links_json"],
   list_changes: [
+    "artifacts.commits_list_json",
+    "artifacts.git_commit_info_json",
     "attestations.payload_json",
     "audit_log.detail_json",
     "evaluations.facts_json",

@@ -76,7 +76,7 @@ const AuditLogPage = named(
 
 const filterOf = (query: Static<typeof Filters>): AuditFilter => ({
   actor: query.actor ?? null,
-  event: query.event ?? null,
+  events: query.event === undefined ? null : [query.event],
   target: query.target ?? null,
   from: query.from_timestamp ?? null,
   to: query.to_timestamp ?? null,

@@ -11,7 +11,7 @@ const AUDIT_SLICE = 2_000;
 
 /** Who may read them, the caller decides. */
 export const gatherPeople = (context: GatherContext, limits: Limits): GatheredChange[] =>
-  [members(context, limits), accounts(context, limits), keys(context, limits)].flat();
+  [members(context, limits), audited(context, limits)].flat();
 
 function members({ store, organization }: GatherContext, limits: Limits): GatheredChange[] {
   const { from, to, limit } = rowWindow(limits);
@@ -28,36 +28,24 @@ function members({ store, organization }: GatherContext, limits: Limits): Gather
   }));
 }
 
-/** Keys that were created, rotated or revoked, or that lapsed. */
-const keys = (context: GatherContext, limits: Limits): GatheredChange[] =>
-  readAuditLog(context, limits, "api_key").map((row) => ({
-    of: "key",
-    key: `key/${row.id}`,
-    kind: "key",
-    at: row.timestamp,
-    environment: null,
-    row: toKeyChange(row),
-  }));
+const ACCOUNT_EVENTS: readonly string[] = ["service_account.created", "service_account.deleted"];
 
-/** Service accounts that were created or deleted; the history of memberships has their changes. */
-const accounts = (context: GatherContext, limits: Limits): GatheredChange[] =>
-  ["service_account.created", "service_account.deleted"].flatMap((event) =>
-    readAuditLog(context, limits, event).map(
-      (row): GatheredChange => ({
-        of: "member",
-        key: `account/${row.id}`,
-        kind: "member",
-        at: row.timestamp,
-        environment: null,
-        row: toAccountChange(context, row),
-      }),
-    ),
-  );
+/**
+ * Keys that were created, rotated or revoked, or that lapsed, and service accounts that were created or deleted; the
+ * history of memberships has their changes.
+ */
+const audited = (context: GatherContext, limits: Limits): GatheredChange[] =>
+  readAuditLog(context, limits, ["api_key", ...ACCOUNT_EVENTS]).map((row): GatheredChange => {
+    const common = { at: row.timestamp, environment: null };
+    return ACCOUNT_EVENTS.includes(row.event)
+      ? { ...common, of: "member", key: `account/${row.id}`, kind: "member", row: toAccountChange(context, row) }
+      : { ...common, of: "key", key: `key/${row.id}`, kind: "key", row: toKeyChange(row) };
+  });
 
-/** The entries of an event, newest first. The log is read in slices, because few of its entries match. */
-function readAuditLog({ store, organization }: GatherContext, limits: Limits, event: string): AuditRow[] {
+/** The entries of these events, newest first. The log is read in slices, because few of its entries match. */
+function readAuditLog({ store, organization }: GatherContext, limits: Limits, events: readonly string[]): AuditRow[] {
   const { since, to } = limits;
-  const filter = { actor: null, event, target: null, from: since, to };
+  const filter = { actor: null, events, target: null, from: since, to };
   const { first, last } = store.periodChanges.findAuditRange(organization.id, { from: since, to });
   const rows: AuditRow[] = [];
   let before: number | null = last + 1;

@@ -110,6 +110,7 @@ const NOTHING = {
   artifact: null,
   replaced: null,
   build: null,
+  commits: null,
   policy: null,
   allowlist: null,
   member: null,
@@ -267,6 +268,7 @@ function presentSnapshotChange(
     },
     replaced: replaced && { name: replaced.name, fingerprint: replaced.fingerprint, version: versionOf(replaced) },
     build: flow && build ? presentBuild(reader, flow, build) : null,
+    commits: flow && replaced ? reader.commitsOf(flow) : null,
   };
 }
 

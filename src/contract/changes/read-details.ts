@@ -7,6 +7,9 @@ import { stubBytes } from "../../store/db/large-json.ts";
 import type { EvaluatedArtifactRow } from "../../store/environments/snapshots.ts";
 import { NO_CAUSES } from "../../store/environments/verdict-causes.ts";
 import type { CausesValue } from "../../store/environments/verdict-causes.ts";
+import { createCommitBudget, presentCommitsBetween } from "../comparison/commits-between.ts";
+import type { CommitsBetweenValue } from "../comparison/commits-between.ts";
+import { memoize } from "../memoize.ts";
 import { UNREADABLE } from "../placeholders.ts";
 import type { PresenterContext } from "../presenter-context.ts";
 import type { GatheredChange } from "./scope.ts";
@@ -45,6 +48,11 @@ export function createChangeReader({ store, organization }: Context, shown: read
     replaced === null ? [] : (flows.get(event.id)?.deployment_id ?? []),
   );
   const replaced = store.snapshots.findReplaced(upgrades);
+  const findReplaced = ({ deployment_id: id }: FlowRecord) => (id === null ? null : (replaced.get(id) ?? null));
+  const builtOf = memoize((artifactId: number) => store.builtCommits.findBuild(artifactId));
+  const budget = createCommitBudget();
+  /** By the ids of two records: what many environments get has the same commits. */
+  const commits = new Map<string, CommitsBetweenValue | null>();
   const trailIds = events.flatMap(({ kind, event }) =>
     kind === "upgraded" || kind === "started" ? (flows.get(event.id)?.trail_id ?? []) : [],
   );
@@ -52,7 +60,19 @@ export function createChangeReader({ store, organization }: Context, shown: read
   return {
     flowOf: (id: number): FlowRecord | null => flows.get(id) ?? null,
     buildOf: (flow: FlowRecord) => builds.get(flow.artifact_id) ?? null,
-    replacedOf: ({ deployment_id: id }: FlowRecord) => (id === null ? null : (replaced.get(id) ?? null)),
+    replacedOf: findReplaced,
+    /** The commits of an upgrade; null where what it replaced is not known. */
+    commitsOf(flow: FlowRecord): CommitsBetweenValue | null {
+      const earlier = findReplaced(flow)?.artifact_id;
+      const [before, after] = [earlier === undefined ? null : builtOf(earlier), builtOf(flow.artifact_id)];
+      if (!before || !after) return null;
+      const key = `${before.id} ${after.id}`;
+      const known = commits.get(key);
+      if (known !== undefined) return known;
+      const between = presentCommitsBetween(store, { before, after }, budget);
+      commits.set(key, between);
+      return between;
+    },
     pullRequestsOf: ({ trail_id: id }: FlowRecord) => (id === null ? [] : (pullRequests.get(id) ?? [])),
     /** Why an artifact fails, or had failed before it turned compliant. */
     causesOf({ kind, event, after }: SnapshotChange): CausesValue {

@@ -6,6 +6,7 @@ import type { ChangeKind } from "../../domain/snapshot/period-changes.ts";
 import { Closed, Nullable, OneOf, Pagination, named } from "../../http/schema.ts";
 import { ENVIRONMENT_TYPES } from "../../store/environments/environments.ts";
 import { Causes } from "../causes.ts";
+import { CommitsBetween } from "../comparison/commits-between.ts";
 
 const Time = Type.Number({ description: "Epoch seconds" });
 const Count = Type.Integer({ minimum: 0 });
@@ -76,6 +77,7 @@ export const ChangeEntry = named(
       ),
     ),
     build: Nullable(Build),
+    commits: Nullable(CommitsBetween),
     policy: Nullable(
       Closed({
         name: Type.String(),

@@ -4,8 +4,11 @@ import type { Static } from "typebox";
 import { buildCompareUrl } from "../../domain/network/urls.ts";
 import { isListOf, isObject, isText, readStoredJsonOrNull, textOrNull } from "../../domain/stored-json.ts";
 import { Closed, Nullable, named } from "../../http/schema.ts";
+import { MAX_SEARCHED } from "../../store/flows/built-commits.ts";
 import type { ComparedBuildRow, BuiltCommitsRow } from "../../store/flows/built-commits.ts";
+import { stubBytes } from "../../store/db/large-json.ts";
 import type { StoreReader } from "../../store/reader.ts";
+import { UNREADABLE } from "../placeholders.ts";
 
 /** Builds between two records whose commits are listed. */
 const MAX_BUILDS = 50;
@@ -52,16 +55,17 @@ function toCommit(commit: Record<string, unknown> & { sha1: string }): Commit {
   };
 }
 
-/** What the answer may still read of lists of commits, shared by all comparisons in it. */
-type CommitBudget = { bytes: number };
+/** What the answer may still read: bytes of lists of commits, and records of flows that are searched for builds. */
+type CommitBudget = { bytes: number; records: number };
 /** Of these, one comparison takes no more than a part, so that it leaves some to the others. */
 const MAX_COMPARISON_BYTES = 256 * 1024;
-/** A megabyte of JSON takes some 10 ms. */
-export const createCommitBudget = (): CommitBudget => ({ bytes: 1024 * 1024 });
+/** A megabyte of JSON takes some 10 ms, and so do so many records. */
+export const createCommitBudget = (): CommitBudget => ({ bytes: 1024 * 1024, records: 10_000 });
 
 /**
  * The commits that builds of the same name in the same flow brought after the older record up to the younger one: what
- * each report listed, and its own commit. Null where the records are of different flows or names.
+ * each report listed, and its own commit. Null where the records are of different flows or names, and where earlier
+ * comparisons used up the budget.
  */
 export function presentCommitsBetween(
   { builtCommits }: Pick<StoreReader, "builtCommits">,
@@ -69,10 +73,13 @@ export function presentCommitsBetween(
   budget: CommitBudget,
 ): CommitsBetweenValue | null {
   if (before.flow_id !== after.flow_id || before.reference_name !== after.reference_name) return null;
+  if (budget.records <= 0) return null;
   const isBehind = after.id < before.id;
   const [older, younger] = isBehind ? [after, before] : [before, after];
   const found = new Map<string, Commit>();
-  let isComplete = builtCommits.isWholeBetween(younger.flow_id, older.id, younger.id);
+  const searched = builtCommits.countBetween(younger.flow_id, older.id, younger.id);
+  budget.records -= searched;
+  let isComplete = searched <= MAX_SEARCHED;
   let [count, left] = [0, MAX_COMPARISON_BYTES];
   for (const build of builtCommits.iterateBetween(younger, older.id, younger.id)) {
     const bytes = (build.git_commit_info_json?.length ?? 0) + (build.commits_list_json?.length ?? 0);
@@ -82,10 +89,10 @@ export function presentCommitsBetween(
       isComplete = false;
       break;
     }
-    const listed = listCommits(build);
-    if (listed === null) isComplete = false;
+    const { commits, isWhole } = listCommits(build);
+    if (!isWhole) isComplete = false;
     // A list may reach back to the commit of the older build, and beyond it.
-    for (const commit of listed ?? []) {
+    for (const commit of commits) {
       if (commit.sha1 === older.git_commit) break;
       if (!found.has(commit.sha1)) found.set(commit.sha1, commit);
     }
@@ -107,20 +114,20 @@ const locationOf = ({ git_commit: sha, commit_url: commitUrl, repo_url: repoUrl 
   repoUrl,
 });
 
-/** The commits of a build, its own first; null where they cannot be read. */
+/** The commits of a build, its own first. What is damaged is one that says so; too long a list is left out. */
 function listCommits({
   git_commit: sha,
   commit_url: url,
-  git_commit_info_json,
-  commits_list_json,
-}: BuiltCommitsRow): Commit[] | null {
-  const info = git_commit_info_json === null ? null : readStoredJsonOrNull(git_commit_info_json, isCommit);
-  const listed = commits_list_json === null ? [] : readStoredJsonOrNull(commits_list_json, isCommitList);
-  if (listed === null) return null;
-  const own = info
-    ? [toCommit(info)]
-    : sha === null
-      ? []
-      : [{ sha1: sha, message: null, author: null, url: textOrNull(url) }];
-  return [...own, ...listed.map(toCommit)];
+  git_commit_info_json: infoJson,
+  commits_list_json: listJson,
+}: BuiltCommitsRow): { commits: Commit[]; isWhole: boolean } {
+  const plain = { sha1: sha ?? "", message: null, author: null, url: textOrNull(url) };
+  const unreadable = { ...plain, message: UNREADABLE };
+  const isLong = [infoJson, listJson].some((text) => text !== null && stubBytes(text) !== null);
+  if (isLong) return { commits: sha === null ? [] : [plain], isWhole: false };
+  const info = infoJson === null ? null : readStoredJsonOrNull(infoJson, isCommit);
+  const listed = listJson === null ? [] : readStoredJsonOrNull(listJson, isCommitList);
+  if (listed === null || (infoJson !== null && info === null)) return { commits: [unreadable], isWhole: false };
+  const own = info ? [toCommit(info)] : sha === null ? [] : [plain];
+  return { commits: [...own, ...listed.map(toCommit)], isWhole: true };
 }

@@ -15,7 +15,7 @@ export type NotificationMessage = {
 };
 
 type ChatBody = Readonly<Record<string, unknown>>;
-type MailText = { subject: string; text: string; html: string };
+export type MailText = { subject: string; text: string; html: string };
 
 /** Lines of a message, which stays readable even if ten thousand artifacts start with one snapshot. */
 export const MAX_LINES = 20;
@@ -49,7 +49,7 @@ export function renderMessage(
  * A text as one line. Control characters, including line breaks, become spaces, so that no text starts a mail header or
  * a line of its own.
  */
-const flatten = (text: string, maxChars: number): string =>
+export const flatten = (text: string, maxChars: number): string =>
   truncate(text.replace(/[\p{Cc}\u2028\u2029]+/gu, " "), maxChars);
 
 const omittedLine = (count: number): readonly string[] => (count > 0 ? [`and ${count} more`] : []);
@@ -108,4 +108,5 @@ const ENTITIES: Readonly<Record<string, string>> = {
   '"': "&quot;",
   "'": "&#39;",
 };
-const escapeHtml = (text: string): string => text.replace(/[&<>"']/g, (character) => ENTITIES[character] ?? character);
+export const escapeHtml = (text: string): string =>
+  text.replace(/[&<>"']/g, (character) => ENTITIES[character] ?? character);

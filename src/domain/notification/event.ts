@@ -289,6 +289,7 @@ const HEADINGS: Readonly<Record<EnvironmentTrigger | FlowTrigger, string>> = {
   ON_ALLOWLIST_EXPIRY: "allowlist entry expires soon",
   ON_COMPLIANT_ENV: "compliant",
   ON_NON_COMPLIANT_ENV: "non-compliant",
+  ON_DAILY_CHANGES: "what changed",
   ON_STARTED_TRAIL: "trail begun",
   ON_ATTESTED_PROVENANCE: "artifact reported",
   ON_ATTESTATION: "attestation reported",

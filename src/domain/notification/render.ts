@@ -1,10 +1,14 @@
 /** Renders events as the messages that targets receive. */
 import { truncate } from "../text/excerpt.ts";
+import { renderChangesMail } from "./changes-mail.ts";
+import type { DayMessage } from "./changes-mail.ts";
 import { renderChatBody, renderMessage, renderMail } from "./chat-and-mail.ts";
 import type { NotificationMessage } from "./chat-and-mail.ts";
 import { formatHeading, buildEventLink, buildSnapshotLink, describeArtifactEvent } from "./event.ts";
 import type { ArtifactEvent, EventLinks, SnapshotRef, NotificationEvent } from "./event.ts";
+import { PAYLOAD_VERSION } from "./targets.ts";
 import type { Target } from "./targets.ts";
+import { eventTypeOf } from "./triggers.ts";
 import type { ArtifactTrigger } from "./triggers.ts";
 
 /** A message in the form of its target type. `body` is the JSON body of a POST. */
@@ -35,6 +39,21 @@ export const renderForTarget = (
   target.type === "WEBHOOK"
     ? { type: "WEBHOOK", webhook: target.webhook, body: buildPayload() }
     : renderForPeople(target, composeMessage());
+
+/** Renders what changed in a day. Chats get one line a change, below the verdict. */
+export function renderForDay(target: Target, { mail, facts }: DayMessage): RenderedMessage {
+  if (target.type === "WEBHOOK") {
+    const head = { version: PAYLOAD_VERSION, event_type: eventTypeOf("ON_DAILY_CHANGES") };
+    return { type: "WEBHOOK", webhook: target.webhook, body: { ...head, ...facts } };
+  }
+  if (target.type === "EMAIL") return { type: "EMAIL", emails: target.emails, ...renderChangesMail(mail) };
+  const { subject: heading, sections, button: link, footer } = mail;
+  const lines = sections.flatMap(({ title, rows }) =>
+    rows.map((row) => [...row.why.map(({ text }) => text), `${row.title} (${title}, ${row.when})`].join(" - ")),
+  );
+  const omitted = sections.reduce((sum, section) => sum + section.omitted, 0);
+  return renderForPeople(target, renderMessage({ heading, lines, link, footer }, lines.length + omitted));
+}
 
 /** The action that sends a message. */
 export type MessageSender = { org: string; action: string; number: number };

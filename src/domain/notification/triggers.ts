@@ -1,7 +1,7 @@
 /** The triggers of actions, and the trigger of each event (semantics 8.4). */
 import { kindOf } from "../snapshot/events.ts";
 
-/** ON_ALLOWLIST_EXPIRY is ours: an allowlist entry ends in three days. */
+/** Ours: ON_ALLOWLIST_EXPIRY, an allowlist entry ends in three days; ON_DAILY_CHANGES, what changed in a day. */
 export const ENVIRONMENT_TRIGGERS = [
   "ON_STARTED_ARTIFACT",
   "ON_EXITED_ARTIFACT",
@@ -10,6 +10,7 @@ export const ENVIRONMENT_TRIGGERS = [
   "ON_ALLOWLIST_EXPIRY",
   "ON_NON_COMPLIANT_ENV",
   "ON_COMPLIANT_ENV",
+  "ON_DAILY_CHANGES",
 ] as const;
 export type EnvironmentTrigger = (typeof ENVIRONMENT_TRIGGERS)[number];
 

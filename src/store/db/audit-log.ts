@@ -34,8 +34,8 @@ export type AuditRow = RowOf<typeof ENTRY> & { id: number };
 export type AuditFilter = {
   /** Part of the name of the actor, in any case (ASCII). */
   actor: string | null;
-  /** A whole event, or its part before the dot. */
-  event: string | null;
+  /** Whole events, or their parts before the dot; any of them. */
+  events: readonly string[] | null;
   /** Part of the target, in any case (ASCII). */
   target: string | null;
   /** Epoch seconds, inclusive. */
@@ -59,13 +59,20 @@ export function auditLogStore(db: Db, { now }: SchemaSources, clock: ReturnType<
   // A filter on the time does not end the search: entries are in the order of their ids, and the clock may have been
   // set back between two of them.
   const slice = db.prepare<
-    AuditFilter & { organization: number; before: number; lowest: number; limit: number },
+    Omit<AuditFilter, "events"> & {
+      events: string | null;
+      organization: number;
+      before: number;
+      lowest: number;
+      limit: number;
+    },
     AuditRow
   >(
     `SELECT id, ${COLUMNS} FROM audit_log
      WHERE organization_id = @organization AND id < @before AND id >= @lowest
        AND (@actor IS NULL OR instr(lower(actor_name), lower(@actor)) > 0)
-       AND (@event IS NULL OR event = @event OR substr(event, 1, length(@event) + 1) = @event || '.')
+       AND (@events IS NULL OR instr(@events, char(10) || event || char(10)) > 0
+            OR instr(@events, char(10) || substr(event, 1, instr(event, '.') - 1) || char(10)) > 0)
        AND (@target IS NULL OR instr(lower(target), lower(@target)) > 0)
        AND (@from IS NULL OR timestamp >= @from) AND (@to IS NULL OR timestamp <= @to)
      ORDER BY id DESC LIMIT @limit`,
@@ -101,7 +108,15 @@ export function auditLogStore(db: Db, { now }: SchemaSources, clock: ReturnType<
     ): AuditSlice {
       const from = before ?? Number.MAX_SAFE_INTEGER;
       const end = lowest.get(organizationId, from, scanned - 1)?.id ?? null;
-      const rows = slice.all({ ...filter, organization: organizationId, before: from, lowest: end ?? 0, limit });
+      const events = filter.events && `\n${filter.events.join("\n")}\n`;
+      const rows = slice.all({
+        ...filter,
+        events,
+        organization: organizationId,
+        before: from,
+        lowest: end ?? 0,
+        limit,
+      });
       const last = rows.at(-1);
       return { rows, before: last && rows.length === limit ? last.id : end };
     },

@@ -105,6 +105,7 @@ export type ReplacedRow = {
   artifact_name: string;
   /** "" when it was reported without one. */
   reference_name: string;
+  artifact_id: number;
   trail_name: string | null;
   git_commit: string | null;
   commit_url: string;
@@ -160,8 +161,8 @@ export function snapshotStore(db: DbReader) {
      FROM json_each(?) wanted JOIN artifacts a ON a.id = wanted.value`,
   );
   const replacedBy = db.prepare<[string], ReplacedRow>(
-    `SELECT dep.id AS deployment_id, prev.fingerprint, prev.artifact_name, prev.reference_name, t.name AS trail_name,
-            a.git_commit, a.commit_url, a.repo_url, a.state
+    `SELECT dep.id AS deployment_id, prev.fingerprint, prev.artifact_name, prev.reference_name, prev.artifact_id,
+            t.name AS trail_name, a.git_commit, a.commit_url, a.repo_url, a.state
      FROM json_each(?) wanted JOIN deployments dep ON dep.id = wanted.value
        JOIN deployments prev ON prev.id = dep.replaced_id
        JOIN artifacts a ON a.id = prev.artifact_id LEFT JOIN trails t ON t.id = a.trail_id`,

@@ -24,7 +24,7 @@ export type BuiltCommitsRow = {
 };
 
 /** Records of a flow that are searched for builds of one name. */
-const MAX_SEARCHED = 5_000;
+export const MAX_SEARCHED = 5_000;
 
 export function builtCommitStore(db: DbReader) {
   const build = db.prepare<[number], ComparedBuildRow>(
@@ -54,8 +54,7 @@ export function builtCommitStore(db: DbReader) {
       after: number,
       last: number,
     ): IterableIterator<BuiltCommitsRow> => builds.iterate(flow, after, last, name),
-    /** Whether `iterateBetween` looks at all records between, of whatever name. */
-    isWholeBetween: (flowId: number, after: number, last: number): boolean =>
-      (searched.get(flowId, after, last) ?? 0) <= MAX_SEARCHED,
+    /** Records between, of any name: more than MAX_SEARCHED where `iterateBetween` does not look at all of them. */
+    countBetween: (flowId: number, after: number, last: number): number => searched.get(flowId, after, last) ?? 0,
   };
 }

@@ -6,6 +6,7 @@
  */
 import type { StoredTarget } from "../../domain/notification/targets.ts";
 import { notFound } from "../../errors.ts";
+import type { dailyChangesStore } from "./daily-changes.ts";
 import type { notificationTargetStore } from "./notification-targets.ts";
 import { flag, number, selectList, string, stringOf } from "../db/columns.ts";
 import type { RowOf } from "../db/columns.ts";
@@ -41,11 +42,12 @@ export type ActionFields = {
 
 const COLUMNS = selectList(ACTION, "act");
 
-export function actionStore(
-  db: Db,
-  { now }: Pick<SchemaSources, "now">,
-  targets: ReturnType<typeof notificationTargetStore>,
-) {
+type Areas = {
+  targets: ReturnType<typeof notificationTargetStore>;
+  dailyChanges: Pick<ReturnType<typeof dailyChangesStore>, "start" | "stop">;
+};
+
+export function actionStore(db: Db, { now }: Pick<SchemaSources, "now">, { targets, dailyChanges }: Areas) {
   const byNumber = db.prepare<[number, number], ActionRow>(
     `SELECT ${COLUMNS} FROM actions act WHERE organization_id = ? AND number = ?`,
   );
@@ -79,6 +81,8 @@ export function actionStore(
     const isDescriptionChanged = name !== row.name || triggersJson !== row.triggers_json;
     if (isDescriptionChanged) update.run(name, triggersJson, row.id);
     const arePlacesChanged = places[row.kind].replace(row.id, fields.places);
+    if (triggers.includes("ON_DAILY_CHANGES")) dailyChanges.start(row);
+    else dailyChanges.stop(row);
     const owner = { organizationId: row.organization_id, actionId: row.id };
     const areTargetsChanged = targets.replace(owner, newTargets, newSecret);
     return isDescriptionChanged || arePlacesChanged || areTargetsChanged;

@@ -83,3 +83,6 @@ export const count = (value: number, { isBad = false }: { isBad?: boolean } = {}
 
 /** A number with separators of thousands: 12,345. */
 export const formatNumber = (value: number): string => value.toLocaleString("en-US");
+/** `1 commit`, `2 commits`. */
+export const plural = (number: number, word: string): string =>
+  `${formatNumber(number)} ${word}${number === 1 ? "" : "s"}`;

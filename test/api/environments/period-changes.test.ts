@@ -114,6 +114,14 @@ test("an upgrade says what it replaced, with commits, build and pull requests, a
           { url: "https://github.com/acme/shop/pull/19", title: null, author: "ada" },
         ],
       },
+      commits: {
+        total: 1,
+        is_complete: true,
+        is_behind: false,
+        items: [{ sha1: c2, message: null, author: null, url: commitUrl(c2) }],
+        authors: 0,
+        compare_url: `https://github.com/acme/shop/compare/${c1}...${c2}`,
+      },
       policy: null,
       allowlist: null,
       member: null,
@@ -122,6 +130,41 @@ test("an upgrade says what it replaced, with commits, build and pull requests, a
       html_url: environmentPage,
     },
   );
+});
+
+test("an upgrade over several builds has the commits of all of them, in every environment, newest first", async () => {
+  const at = server.given.org();
+  const { report } = runningIn(server);
+  const [flow, prod, eu] = [
+    await server.given.flow(at),
+    await server.given.environment(at),
+    await server.given.environment(at),
+  ];
+  const shas = [freshCommit(), freshCommit(), freshCommit()];
+  const prints: string[] = [];
+  for (const [index, commit] of shas.entries())
+    prints.push(await server.given.artifact(at, { flow, trail: `build-${index}`, name: "shop", commit }));
+  const [old = "", , young = ""] = prints;
+  for (const env of [prod, eu]) report(at, env, [running("shop:1", old)]);
+  const before = server.clock.at;
+  for (const env of [prod, eu]) report(at, env, [running("shop:3", young)]);
+  const body = await read(at, { from: String(before + 0.5) });
+  const [first, second] = body.data.map(({ commits }: Json) => ({
+    ...commits,
+    items: commits.items.map(({ sha1 }: Json) => sha1),
+  }));
+  assert.equal(first, {
+    total: 2,
+    is_complete: true,
+    is_behind: false,
+    items: [shas[2], shas[1]],
+    authors: 0,
+    compare_url: null,
+  });
+  assert.equal(second, first);
+  report(at, prod, [running("shop:1", old)]);
+  const [back] = (await read(at, { environment: prod })).data;
+  assert.equal([back.commits.is_behind, back.commits.total], [true, 2]);
 });
 
 test("an exit that no upgrade explains is listed, also of what an upgrade had replaced before", async () => {

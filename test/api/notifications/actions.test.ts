@@ -288,7 +288,7 @@ test("reports problems by field and stores nothing", async () => {
   const pattern = String.raw`String should match pattern '^[a-zA-Z0-9][a-zA-Z0-9\-_\.~/]*$' [input: /x]`;
   const triggers =
     "Input should be 'ON_STARTED_ARTIFACT', 'ON_EXITED_ARTIFACT', 'ON_SCALED_ARTIFACT', 'ON_ALLOWED_ARTIFACT', " +
-    "'ON_ALLOWLIST_EXPIRY', 'ON_NON_COMPLIANT_ENV' or 'ON_COMPLIANT_ENV' [input: ON_STARTED_TRAIL]";
+    "'ON_ALLOWLIST_EXPIRY', 'ON_NON_COMPLIANT_ENV', 'ON_COMPLIANT_ENV' or 'ON_DAILY_CHANGES' [input: ON_STARTED_TRAIL]";
   const table: [Json, Record<string, string>][] = [
     [{ name: "/x" }, { name: pattern }],
     [{ type: "flow" }, { type: "Input should be 'env' [input: flow]" }],

@@ -19,6 +19,7 @@ test("derives the event type from the trigger without its prefix", () => {
     "ALLOWLIST_EXPIRY",
     "NON_COMPLIANT_ENV",
     "COMPLIANT_ENV",
+    "DAILY_CHANGES",
     "STARTED_TRAIL",
     "ATTESTED_PROVENANCE",
     "ATTESTATION",

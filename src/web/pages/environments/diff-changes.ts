@@ -4,23 +4,23 @@ import { DIFF_KINDS } from "../../../domain/snapshot/comparison.ts";
 import type { DiffKind } from "../../../domain/snapshot/comparison.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { causesLine } from "../../components/causes.ts";
-import { commit, fingerprint, isWebAddress, reportedLink } from "../../components/identifier.ts";
+import { commitList, commitsWords } from "../../components/commits.ts";
+import { fingerprint, isWebAddress, reportedLink } from "../../components/identifier.ts";
 import { icon } from "../../components/icon.ts";
 import type { IconName } from "../../components/icon.ts";
 import { card, linkButton, reasonsBox, table } from "../../components/layout.ts";
 import { filters, oneOf, pager } from "../../components/lists.ts";
-import { count, formatNumber, plainState, stateOfVerdict } from "../../components/state.ts";
+import { count, formatNumber, plainState, plural, stateOfVerdict } from "../../components/state.ts";
 import { formatDate, time } from "../../components/time.ts";
 import { html } from "../../html.ts";
 import type { Html, Value } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
 import { artifactName } from "./artifact-rows.ts";
-import { causeOfTurn, plural, wordOfVerdict } from "./turn-words.ts";
+import { causeOfTurn, wordOfVerdict } from "./turn-words.ts";
 
 type Diff = AnswerOf<typeof compareSnapshots>;
 type Entry = Diff["data"][number];
 type Artifact = NonNullable<Entry["after"]>;
-type Commits = NonNullable<Entry["commits"]>;
 
 type Kind = { title: string; ofTwo: (diff: Diff) => string; icon: IconName };
 const KINDS: Readonly<Record<DiffKind, Kind>> = {
@@ -182,12 +182,6 @@ const turning = (before: Value, after: Value): Html =>
 const versions = (before: string, after: string): Html =>
   turning(html`<bdi class="mono muted">${before}</bdi>`, html`<b class="mono"><bdi>${after}</bdi></b>`);
 
-function commitsWords({ total, is_complete: isComplete, is_behind: isBehind, authors }: Commits): string {
-  if (total === 0) return isComplete ? "the same commit" : "commits not known";
-  const people = authors === 0 ? "" : ` by ${authors === 1 ? "1 person" : `${formatNumber(authors)} people`}`;
-  return `${isBehind ? "behind by " : ""}${isComplete ? "" : "more than "}${plural(total, "commit")}${people}`;
-}
-
 const builtBy = (build: Entry["build"]): Html =>
   build === null
     ? html`<span class="muted">–</span>`
@@ -334,19 +328,6 @@ function whyTurned(visit: Visit, diff: Diff, { before, after }: Entry): Value {
   return was
     ? html`<span class="muted">until then</span>${was}`
     : html`<span class="muted">satisfies its policies</span>`;
-}
-
-function commitList(commits: Commits): Html {
-  const { items, total, compare_url: url } = commits;
-  const words = commitsWords(commits);
-  if (items.length === 0) return html`<div class="sub">${words}</div>`;
-  const rest = total - items.length;
-  return html`<details class="diff-commits"><summary>${words}</summary><ol>${items.map(
-    ({ sha1, message, author, url: page }) =>
-      html`<li>${commit(sha1, page)} <span>${message}</span> <bdi class="muted">${author}</bdi></li>`,
-  )}${rest > 0 && html`<li class="muted">${plural(rest, "more commit")}</li>`}</ol>${
-    url !== null && html`<p>${reportedLink(url, "Compare the commits")}</p>`
-  }</details>`;
 }
 
 /** What did not change, folded: the first names, and a link to all. */

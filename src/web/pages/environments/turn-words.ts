@@ -1,15 +1,12 @@
 /** What turned an environment with one of its snapshots, in words. */
 import type { compareSnapshots } from "../../../api/environments/snapshot-diff.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
-import { formatNumber, stateOfVerdict, stateWord } from "../../components/state.ts";
+import { plural, stateOfVerdict, stateWord } from "../../components/state.ts";
 import { html } from "../../html.ts";
 import type { Html, Value } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
 
 type Turn = NonNullable<AnswerOf<typeof compareSnapshots>["turned"]>;
-
-export const plural = (number: number, word: string): string =>
-  `${formatNumber(number)} ${word}${number === 1 ? "" : "s"}`;
 
 export const wordOfVerdict = (compliant: boolean | null): string => stateWord(stateOfVerdict(compliant)).toLowerCase();
 

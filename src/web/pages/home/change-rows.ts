@@ -3,6 +3,7 @@ import { splitName } from "../../../domain/snapshot/comparison.ts";
 import { icon } from "../../components/icon.ts";
 import type { IconName } from "../../components/icon.ts";
 import { causesLine } from "../../components/causes.ts";
+import { commitList } from "../../components/commits.ts";
 import { commit, reportedLink } from "../../components/identifier.ts";
 import { formatNumber, stateIcon, stateOfVerdict } from "../../components/state.ts";
 import { formatDate, moment } from "../../components/time.ts";
@@ -24,6 +25,7 @@ type Row = {
   title: Value;
   sub?: Value;
   cause?: Html | null;
+  more?: Value;
   link?: Value;
   look?: string;
 };
@@ -115,11 +117,15 @@ const placeOf = ({ to }: Pick<Visit, "to">, { environment_name: place }: ListedC
     ? null
     : html` <span class="muted">in</span> <a href="${to.environment(place)}"><bdi>${place}</bdi></a>`;
 
-function changeRow({ now, to }: Visit, { change, mark, title, sub, cause, link, look }: Row, isMixed: boolean): Html {
+function changeRow(
+  { now, to }: Visit,
+  { change, mark, title, sub, cause, more, link, look }: Row,
+  isMixed: boolean,
+): Html {
   const { timestamp } = change;
   const where = isMixed && placeOf({ to }, change);
   return html`<li${look !== undefined && html` class="${look}"`}>${moment(timestamp, now)}${mark}<div><span
-class="change">${title}${where}</span>${cause}${sub && html`<span class="sub">${sub}</span>`}</div>${link}</li>`;
+class="change">${title}${where}</span>${cause}${sub && html`<span class="sub">${sub}</span>`}${more}</div>${link}</li>`;
 }
 
 const ICONS: Readonly<Record<ListedChange["kind"], IconName>> = {
@@ -236,12 +242,13 @@ const step = (before: string, after: string): Html =>
   html`<span class="step-v"><span class="from">${before}</span>${icon("arrow-right", "12")}<b>${after}</b></span>`;
 
 function upgradeRow(change: ListedChange, { name, fallback }: { name: Html; fallback: Value }): Parts {
-  const { artifact, replaced, build } = change;
+  const { artifact, replaced, build, commits } = change;
   const title = replaced && artifact ? html`${name} ${step(replaced.version, artifact.version)}` : name;
   const compare = build?.compare_url;
   return {
     title,
     sub: buildOf(change),
+    more: commits && commits.items.length > 0 && commitList(commits),
     link: compare ? reportedLink(compare, "Commits") : fallback,
   };
 }

@@ -29,6 +29,7 @@ const TRIGGER_WORDS: Readonly<Record<Trigger, string>> = {
   ON_ALLOWLIST_EXPIRY: "An allowlist entry ends in three days",
   ON_NON_COMPLIANT_ENV: "The environment becomes non-compliant",
   ON_COMPLIANT_ENV: "The environment becomes compliant again",
+  ON_DAILY_CHANGES: "Every day at 06:00 UTC: what changed, if anything did",
   ON_STARTED_TRAIL: "A trail begins",
   ON_ATTESTED_PROVENANCE: "An artifact is reported",
   ON_ATTESTATION: "An attestation is reported",

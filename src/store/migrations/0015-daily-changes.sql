@@ -1,0 +1,6 @@
+-- Actions with the trigger ON_DAILY_CHANGES: what the latest daily message told about, and the job that sends the next.
+CREATE TABLE daily_changes (
+  action_id     INTEGER PRIMARY KEY REFERENCES actions (id) ON DELETE CASCADE,
+  started_at    REAL NOT NULL,
+  covered_until REAL NOT NULL
+) STRICT;
