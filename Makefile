@@ -15,12 +15,12 @@ help:
 run: build ## build, then serve a development instance on http://127.0.0.1:8001 (data in .assay-dev)
 	dist/assay dev
 
-test: dist/assay ## run the whole suite; PATTERN=regexp selects files by their path below test/
+test: dist/assay ## run the suite but its slow tests; PATTERN=regexp selects from all files by their path below test/
 	@$(NODE) test/run.ts '$(PATTERN)'
 
 # CI runs both, and a pattern of `make test` chooses from both.
-integration: dist/assay ## test the executable with Chromium, S3, systemd, failing disks, attacks and without a network
-	@$(NODE) test/run.ts '$(or $(PATTERN),^(integration|attacks|replay)/)'
+integration: dist/assay ## run the slow tests: the executable, Chromium, S3, systemd, failing disks, attacks, whole suites of cases
+	@$(NODE) test/run.ts --slow '$(PATTERN)'
 
 replay: | $(INSTALLED) ## compare answers and tables of a told story and of refusals with the recorded ones; RECORD=1 records
 	@RECORD='$(RECORD)' $(NODE) test/run.ts '^replay/'

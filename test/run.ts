@@ -1,8 +1,8 @@
-// Runs the suite: every test/**/*.test.ts except those of SLOW, which `make integration` runs. Files that lie in
-// one directory below test/ run one after the other in a child process, so that a crash in one group cannot hide the
-// others; large directories are several groups, and a few groups run at once. A pattern (a regular expression over the
-// path below test/) chooses files, of SLOW too. The last line is "N passed, N failed"; the exit code is 1 when anything
-// failed or nothing was found.
+// Usage: `run.ts [--slow] [PATTERN]`. Runs every test/**/*.test.ts but those of SLOW; with --slow, those of SLOW. A
+// pattern (a regular expression over the path below test/) chooses among all files, or with --slow among those of SLOW.
+// Files that lie in one directory below test/ run one after the other in a child process, so that a crash in one group
+// cannot hide the others; large directories are several groups, and a few groups run at once. The last line is
+// "N passed, N failed"; the exit code is 1 when anything failed or nothing was found.
 //
 // Inside a child the suites are uvu's, but files are imported and run by this file and not by uvu's command, which
 // loses every suite of a group when one file throws at import, and which takes a suite whose `before` hook threw for a
@@ -13,6 +13,7 @@ import { globSync } from "node:fs";
 import { join, sep } from "node:path";
 import { performance } from "node:perf_hooks";
 import { pathToFileURL } from "node:url";
+import { parseArgs } from "node:util";
 import { buildClient } from "../bin/client.ts";
 import { readProcessorSeconds } from "./patience.ts";
 import { watchGroup } from "./group-watch.ts";
@@ -32,8 +33,31 @@ type QueuedSuite = () => Promise<[string | true, number, number, number]>;
 /** One more than the machine of the measurements has cores: most tests wait for a disk, a child process or a timer. */
 const GROUPS_AT_ONCE = 3;
 
-/** Directories whose tests take long: the Makefile chooses them for `make integration`. */
-const SLOW = "(integration|attacks|replay)/";
+/**
+ * What takes long, for `make integration`, so that `make test` takes four minutes on two processors: directories, and
+ * proofs that take ten seconds or more, over every operation, page or example of the guide.
+ */
+const SLOW = new RegExp(
+  `^(?:(?:${["integration", "attacks", "replay", "binary"].join("|")})/|(?:${[
+    "api/bad-input",
+    "api/flows/audit-packages",
+    "audit-packages/package-maker",
+    "backup/archive",
+    "cli/commands/dev-demo",
+    "demo/make",
+    "guide/examples",
+    "guide/writing",
+    "rego/limits",
+    "web/every-page",
+    "whole/concurrency",
+    "whole/damage",
+    "whole/kept-answers",
+    "whole/plans",
+    "whole/properties",
+    "whole/short-way",
+    "workers/sandbox/attestation-types",
+  ].join("|")})\\.)`,
+);
 
 /** Files that take at least as long are printed with their time, so that a slow suite says where it is slow. */
 const SLOW_S = 2;
@@ -61,14 +85,17 @@ const directory = import.meta.dirname;
 if (process.send === undefined) {
   // Pages load what is built from the sources of this moment.
   await buildClient(join(import.meta.dirname, ".."));
-  await runSuite(process.argv[2] ?? "");
+  const { values, positionals } = parseArgs({ options: { slow: { type: "boolean" } }, allowPositionals: true });
+  await runSuite(positionals[0] ?? "", values.slow === true);
 } else await runGroup(process.argv.slice(2));
 
-async function runSuite(pattern: string): Promise<void> {
-  const chosen = new RegExp(pattern === "" ? `^(?!${SLOW})` : pattern);
+async function runSuite(pattern: string, isSlow: boolean): Promise<void> {
+  const matches = new RegExp(pattern);
+  const isChosen = (file: string): boolean =>
+    matches.test(file) && (isSlow ? SLOW.test(file) : pattern !== "" || !SLOW.test(file));
   const files = globSync("**/*.test.ts", { cwd: directory })
     .map((file) => file.split(sep).join("/"))
-    .filter((file) => chosen.test(file))
+    .filter(isChosen)
     .sort();
   const groups = groupByDirectory(files);
 
@@ -85,7 +112,7 @@ async function runSuite(pattern: string): Promise<void> {
   await Promise.all(Array.from({ length: GROUPS_AT_ONCE }, lane));
 
   if (files.length === 0) {
-    console.log(`no test file matches ${chosen}`);
+    console.log(`no test file matches ${matches}`);
     sum.failed = 1;
   }
   if (sum.skipped > 0) console.log(`${sum.skipped} skipped`);
