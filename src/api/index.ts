@@ -40,6 +40,10 @@ import * as environmentsEnvironments from "./environments/environments.ts";
 import * as environmentsExplanations from "./environments/explanations.ts";
 import * as environmentsLogicalEnvironments from "./environments/logical-environments.ts";
 import * as environmentsOverview from "./environments/overview.ts";
+import * as environmentsPastArtifacts from "./environments/past-artifacts.ts";
+import * as environmentsPastMoment from "./environments/past-moment.ts";
+import * as environmentsPastPolicies from "./environments/past-policies.ts";
+import * as environmentsPast from "./environments/past.ts";
 import * as environmentsPeriodChanges from "./environments/period-changes.ts";
 import * as environmentsReports from "./environments/reports.ts";
 import * as environmentsSnapshotDiff from "./environments/snapshot-diff.ts";
@@ -125,6 +129,10 @@ const resources: readonly object[] = [
   environmentsExplanations,
   environmentsLogicalEnvironments,
   environmentsOverview,
+  environmentsPastArtifacts,
+  environmentsPastMoment,
+  environmentsPastPolicies,
+  environmentsPast,
   environmentsPeriodChanges,
   environmentsReports,
   environmentsSnapshotDiff,

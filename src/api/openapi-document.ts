@@ -39,6 +39,7 @@ export const DOCUMENT: Omit<DocumentFacts, "serverUrl"> = {
     Meta: "The API itself: its OpenAPI document and its version.",
     "Notification Config": "Who is warned of API keys that are about to expire.",
     Organizations: "Organizations: their data, their beta features, and environment actions under a former path.",
+    Past: "What was stored at a moment: environments, verdicts and policies as of then.",
     Policies: "Versioned rules for what may run in environments.",
     "Rego policies": "Versioned Rego bundles that evaluations run.",
     Repos: "Source repositories named in reports, with their running artifacts and deployments.",

@@ -183,6 +183,40 @@ inBrowser("keys of one character go, filter, fold the navigation and list themse
   }),
 );
 
+inBrowser("T goes to a time, whose pages keep it, and back", () =>
+  as(
+    ADMIN,
+    async ({ page }) => {
+      await page.keyboard.press("t");
+      assert.is(await focus(page), "at");
+      assert.equal(await axeViolations(page), []);
+      await page.keyboard.type("2026-11-16 09:00");
+      await page.keyboard.press("Enter");
+      const band = page.locator(".asof");
+      await band.getByText("as of Mon 16 Nov 2026, 09:00 UTC").waitFor();
+      assert.equal(await axeViolations(page), []);
+      await band.getByRole("link", { name: "Day before" }).press("Enter");
+      await band.getByText("as of Sun 15 Nov 2026, 09:00 UTC").waitFor();
+      await page.keyboard.press("g");
+      await page.keyboard.press("e");
+      await page.waitForURL("**/acme/environments?at=2026-11-15T09%3A00Z");
+      // Filters keep it, too.
+      await page.keyboard.press("f");
+      await page.keyboard.type("staging");
+      await page.keyboard.press("Enter");
+      await page.waitForURL(/name=staging/);
+      await band.getByText("as of Sun 15 Nov 2026, 09:00 UTC").waitFor();
+      await page.keyboard.press("t");
+      await page.keyboard.press("Escape");
+      assert.is(await page.locator(".when-menu[open]").count(), 0);
+      await band.getByRole("link", { name: "Back to now" }).press("Enter");
+      await band.waitFor({ state: "detached" });
+      assert.not.match(page.url(), /[?&]at=/);
+    },
+    { path: "/acme" },
+  ),
+);
+
 inBrowser("keys of one character can be switched off in the account", () =>
   as(
     ADMIN,

@@ -12,6 +12,9 @@ type Path = string | ((read: Read) => Promise<string>);
  */
 export type PhotographedPage = { name: string; path: Path; as?: string | null; isLarge?: boolean };
 
+/** A moment of the story at which something failed. */
+const THEN = "at=2026-11-16T09%3A00Z";
+
 const backend = imageFingerprint("acme/backend-api:2.41.0");
 const TRAIL = "/acme/flows/backend-api/trails/release-2.41.0";
 
@@ -116,6 +119,25 @@ export const PAGES: readonly PhotographedPage[] = [
   { name: "changes-none", path: "/fresh/changes?from=2026-01-01&to=2026-01-02" },
   { name: "changes-wrong", path: "/acme/changes?from=yesterday&environment=nowhere" },
   { name: "changes-edge", path: "/edge/changes?from=30days" },
+
+  { name: "past-overview", path: `/acme?${THEN}` },
+  { name: "past-overview-reader", path: `/acme?${THEN}`, as: "auditor" },
+  { name: "past-overview-failing", path: "/acme?at=2026-11-20T09%3A30Z" },
+  { name: "past-overview-before", path: "/acme?at=2020-01-01" },
+  { name: "error-past", path: "/acme?at=yesterday" },
+  { name: "past-environments", path: `/acme/environments?${THEN}` },
+  { name: "past-environments-none", path: `/acme/environments?name=nothing-like-this&${THEN}` },
+  { name: "past-environment", path: `/acme/environments/production-eu?${THEN}` },
+  { name: "past-environment-policies", path: `/acme/environments/production-eu?tab=policies&${THEN}` },
+  { name: "past-environment-log", path: `/acme/environments/production-eu?tab=log&${THEN}` },
+  { name: "past-environment-before", path: "/acme/environments/production-eu?at=2020-01-01" },
+  { name: "past-artifacts", path: `/acme/artifacts?${THEN}` },
+  { name: "past-artifact", path: `/acme/flows/backend-api/artifacts/${backend}?at=%40%7B1.hours.ago%7D` },
+  { name: "past-policies", path: `/acme/policies?${THEN}` },
+  { name: "past-policy", path: `/acme/policies/prod-baseline?${THEN}` },
+  { name: "past-why", path: `/acme/why?environment=production-eu&${THEN}` },
+  { name: "past-not-kept", path: `/acme/flows?${THEN}` },
+  { name: "past-changes", path: `/acme/changes?${THEN}` },
 
   { name: "views", path: "/acme/views" },
   { name: "views-reader", path: "/acme/views", as: "auditor" },

@@ -276,8 +276,8 @@ test("a logical environment leads to the snapshots of its members", async () => 
   const page = await browser.get(whyOf(at, logical, fingerprint));
   assertShows(page, [`in ${environment} #1`, "Non-compliant"]);
   assert.match(page.text, new RegExp(`environments/${environment}/1\\?allow=`));
-  assertShows(await browser.get(whyOf(at, logical, fingerprint, "&at=1")), [`in ${second} #1`, "Compliant"]);
-  assertShows(await browser.get(whyOf(at, logical, fingerprint, "&at=99")), [`in ${environment} #1`]);
+  assertShows(await browser.get(whyOf(at, logical, fingerprint, "&in=1")), [`in ${second} #1`, "Compliant"]);
+  assertShows(await browser.get(whyOf(at, logical, fingerprint, "&in=99")), [`in ${environment} #1`]);
   assertShows(await browser.get(`/${at.org}/why?environment=${logical}`), [
     "1 of 2 artifacts is not compliant",
     `${environment} #1`,

@@ -4,7 +4,8 @@ import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Nullable, named } from "../../http/schema.ts";
 import type { ArtifactRunRow } from "../../store/environments/artifact-locations.ts";
 import { largeRead } from "../context.ts";
-import { FingerprintPath, NoQuery } from "../paths.ts";
+import { AtMoment, parseMoment, resolveMoment } from "../moment.ts";
+import { FingerprintPath } from "../paths.ts";
 
 /** A fingerprint that runs in more environments than this is a base image rather than a release. */
 const MAX_ENVIRONMENTS = 50;
@@ -49,21 +50,28 @@ export const listArtifactRuns = largeRead({
   summary: "List where an artifact ran",
   description:
     "The environments in which the artifact runs or ran, reported to a flow or not, with the times and its verdict " +
-    "then. The lists are empty for an artifact that never ran.",
+    "then. The lists are empty for an artifact that never ran. With `at` as of that moment: what began later is left " +
+    "out, and what ended later still runs.",
   permission: "environment:read",
   audit: null,
   origin: "assay",
   params: FingerprintPath,
-  query: NoQuery,
+  query: Closed({
+    at: Type.Optional(AtMoment.at),
+  }),
   body: NO_BODY,
   responses: { 200: { description: "The environments", schema: ArtifactRuns } },
   example: {
     params: { org: "acme", fingerprint: "7b1f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112233445566778899aabbccd" },
   },
-  handle({ store, organization }, { params }) {
+  prepare: (context, { query }) =>
+    Promise.resolve(query.at === undefined ? null : parseMoment(query.at, context.now())),
+  handle(context, { params }, moment) {
+    const { store, organization } = context;
     const { environments, hasMore } = store.artifactLocations.listRuns(
       { organizationId: organization.id, fingerprint: params.fingerprint },
       { environments: MAX_ENVIRONMENTS, runs: MAX_RUNS },
+      moment && resolveMoment(context, moment),
     );
     return { status: 200, body: { environments: environments.map(presentEnvironment), has_more: hasMore } };
   },

@@ -23,7 +23,7 @@ import type {
 import { NO_CAUSES } from "../../store/environments/verdict-causes.ts";
 import { fromSqlBoolean } from "../../store/db/database.ts";
 import { operation } from "../context.ts";
-import type { ReadingContext } from "../context.ts";
+import type { LargeReadContext, ReadingContext } from "../context.ts";
 import { OrgPath } from "../paths.ts";
 
 const MAX_ENVIRONMENTS = 8;
@@ -62,7 +62,7 @@ const OverviewEnvironment = named(
     html_url: Type.String(),
   }),
 );
-const OverviewFailingArtifact = named(
+export const OverviewFailingArtifact = named(
   "OverviewFailingArtifact",
   Closed({
     environment_name: Type.String(),
@@ -171,7 +171,7 @@ const presentEnvironment = (
 const isTextList = isListOf(isText);
 
 /** The stored reasons; new ones if a flow that they name has been renamed. @throws Error for a damaged record */
-function findReasons({ store, organization }: ReadingContext, row: FailingArtifactRow) {
+function findReasons({ store, organization }: LargeReadContext, row: FailingArtifactRow) {
   const reasons = readStoredJson(row.reasons_json, isTextList);
   const evaluation = store.snapshots.parseEvaluation(row);
   const { facts: stored, verdicts } = evaluation;
@@ -188,7 +188,8 @@ function findReasons({ store, organization }: ReadingContext, row: FailingArtifa
   };
 }
 
-function presentFailing(context: ReadingContext, row: FailingArtifactRow): Overview["failing"][number] {
+/** What fails in a snapshot; a damaged record says so. */
+export function presentFailing(context: LargeReadContext, row: FailingArtifactRow): Overview["failing"][number] {
   const { urls, organization } = context;
   const shown = {
     environment_name: row.environment_name,

@@ -6,6 +6,7 @@
 import { kindOf } from "../../domain/snapshot/events.ts";
 import { MAX_INLINE_JSON_BYTES, columnOrStub } from "../db/large-json.ts";
 import { selectorColumn } from "../flows/artifact-selector.ts";
+import { snapshotTimes } from "./snapshot-times.ts";
 import { OPEN } from "./snapshots.ts";
 import type { DbReader } from "../db/types.ts";
 
@@ -155,19 +156,33 @@ export function artifactLocationStore(db: DbReader) {
      WHERE sa.organization_id = ? AND sa.fingerprint = ? AND sa.environment_id = ?
      ORDER BY sa.first_index DESC, sa.id DESC LIMIT ${MAX_RECENT_ROWS}`,
   );
-  const runsInEnvironment = db.prepare<[number, string, number, number], ArtifactRunRow>(
+  const runsInEnvironment = db.prepare<
+    [{ organization: number; fingerprint: string; environment: number; until: number | null; limit: number }],
+    ArtifactRunRow
+  >(
     `SELECT env.name AS environment_name, env.type AS environment_type,
-            env.archived_at IS NOT NULL AS environment_archived, sa.name, sa.compliant,
-            sa.first_index AS snapshot_index, s.timestamp AS started_at,
+            env.archived_at IS NOT NULL AND (@until IS NULL OR env.archived_at <= @until) AS environment_archived,
+            sa.name, sa.compliant, sa.first_index AS snapshot_index, s.timestamp AS started_at,
             CASE WHEN sa.last_index = ${OPEN} THEN NULL ELSE
               coalesce((SELECT next.timestamp FROM snapshots next
                         WHERE next.environment_id = sa.environment_id AND next.idx = sa.last_index + 1), s.timestamp)
             END AS ended_at,
             min(sa.last_index, env.snapshot_count) AS last_snapshot_index
      FROM ${LOCATIONS}
-     WHERE sa.organization_id = ? AND sa.fingerprint = ? AND sa.environment_id = ? AND sa.annotation <> 'exited'
-     ORDER BY sa.first_index DESC, sa.id DESC LIMIT ?`,
+     WHERE sa.organization_id = @organization AND sa.fingerprint = @fingerprint AND sa.environment_id = @environment
+       AND sa.annotation <> 'exited' AND (@until IS NULL OR s.timestamp <= @until)
+     ORDER BY sa.first_index DESC, sa.id DESC LIMIT @limit`,
   );
+  const times = snapshotTimes(db);
+  /** As of a moment, what ended later still held. */
+  const asOf = (runs: ArtifactRunRow[], environmentId: number, until: number): ArtifactRunRow[] => {
+    const index = times.findLastUntil(environmentId, until);
+    return runs.map((run) =>
+      run.ended_at !== null && run.ended_at <= until
+        ? run
+        : { ...run, ended_at: null, last_snapshot_index: Math.max(run.snapshot_index, index) },
+    );
+  };
   // The stored facts decide whose provenance it was; damaged facts name no record.
   const transitionsByTrails = db.prepare<[string], TrailTransitionRow>(
     `SELECT a.id, a.trail_id, a.public_id AS artifact_id, a.filename, a.fingerprint, a.reference_name,
@@ -249,16 +264,24 @@ export function artifactLocationStore(db: DbReader) {
     /**
      * The latest runs of a fingerprint in each environment, newest first.
      * @param bounds how many environments, in the order of their creation, and how many runs in each
+     * @param until as of a moment in epoch seconds; null for the present
      */
     listRuns(
       { organizationId, fingerprint }: { organizationId: number; fingerprint: string },
       bounds: { environments: number; runs: number },
+      until: number | null = null,
     ): { environments: ArtifactRunRow[][]; hasMore: boolean } {
       const environments: ArtifactRunRow[][] = [];
       let id = nextEnvironment.get(organizationId, fingerprint, 0);
       while (id !== undefined && environments.length < bounds.environments) {
-        const runs = runsInEnvironment.all(organizationId, fingerprint, id, bounds.runs);
-        if (runs.length > 0) environments.push(runs);
+        const rows = runsInEnvironment.all({
+          organization: organizationId,
+          fingerprint,
+          environment: id,
+          until,
+          limit: bounds.runs,
+        });
+        if (rows.length > 0) environments.push(until === null ? rows : asOf(rows, id, until));
         id = nextEnvironment.get(organizationId, fingerprint, id);
       }
       return { environments, hasMore: id !== undefined };

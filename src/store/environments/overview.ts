@@ -205,6 +205,11 @@ export function overviewStore(db: DbReader) {
     .prepare<[number], number>("SELECT count(*) FROM flows f WHERE f.organization_id = ? AND f.archived_at IS NULL")
     .pluck();
 
+  const withBeginnings = (organizationId: number, rows: readonly FailingArtifactRow[]): FailingArtifactRow[] =>
+    rows
+      .map((row) => ({ ...row, since: beginning.get({ ...row, organization: organizationId }) ?? row.since }))
+      .sort((a, b) => b.since - a.since || b.id - a.id);
+
   return {
     readTotals: (organizationId: number): EnvironmentTotals => totals.get(organizationId) as EnvironmentTotals,
     /** At most `limit` active environments: those that fail first, then by their latest change. */
@@ -215,11 +220,10 @@ export function overviewStore(db: DbReader) {
     /** At most `limit` artifacts that run and are not compliant, the latest to fail first. */
     listFailing(organizationId: number, limit: number): FailingArtifactRow[] {
       const rows = failingEnvironments.all(organizationId).flatMap((id) => failing.all(id, limit));
-      return rows
-        .map((row) => ({ ...row, since: beginning.get({ ...row, organization: organizationId }) ?? row.since }))
-        .sort((a, b) => b.since - a.since || b.id - a.id)
-        .slice(0, limit);
+      return withBeginnings(organizationId, rows).slice(0, limit);
     },
+    /** Rows with the times at which they began to fail, the latest first. */
+    withBeginnings,
     /** At most `limit` artifacts that run in an environment and are not compliant, the latest to change first. */
     listFailingIn: (environmentId: number, limit: number): FailingArtifactRow[] => failing.all(environmentId, limit),
     /** At most `limit` trails that are not compliant and had an event since a time, the latest event first. */

@@ -57,6 +57,8 @@ function findTarget(key: string): HTMLElement | null {
       return find("#main .ph .btn-primary");
     case "s":
       return find("#main .save-view > summary");
+    case "t":
+      return find("#frame [data-time-menu]");
     case "[":
       return find(".nav-switch button");
     case "?":

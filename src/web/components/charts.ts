@@ -84,11 +84,20 @@ export function segments(parts: readonly Part[], sentence: string): Html {
 /** Artifacts by verdict. */
 type Verdicts = { compliant: number; failing: number; unknown: number };
 
-/** `9 running, 1 failing`, with a bar of the shares. @param lists where these are listed */
-export function verdictBar({ compliant, failing, unknown }: Verdicts, lists: { all: string; failing: string }): Html {
+/**
+ * `9 running, 1 failing`, with a bar of the shares.
+ * @param lists where these are listed
+ * @param isPast whether it is about what ran
+ */
+export function verdictBar(
+  { compliant, failing, unknown }: Verdicts,
+  lists: { all: string; failing: string },
+  { isPast = false }: { isPast?: boolean } = {},
+): Html {
   const total = compliant + failing + unknown;
-  const text = html`<a href="${lists.all}">${formatNumber(total)} running${failing > 0 && ","}</a>${
-    failing > 0 && html` <a href="${lists.failing}">${formatNumber(failing)} failing</a>`
+  const [running, fail] = isPast ? ["ran", "failed"] : ["running", "failing"];
+  const text = html`<a href="${lists.all}">${formatNumber(total)} ${running}${failing > 0 && ","}</a>${
+    failing > 0 && html` <a href="${lists.failing}">${formatNumber(failing)} ${fail}</a>`
   }`;
   const parts = [
     { colour: "ok", value: compliant, words: "compliant" },
@@ -96,7 +105,7 @@ export function verdictBar({ compliant, failing, unknown }: Verdicts, lists: { a
     { colour: "none", value: unknown, words: "of unknown state" },
   ] as const;
   const named = parts.filter(({ value }) => value > 0).map(({ value, words }) => `${formatNumber(value)} ${words}`);
-  const bar = segments(parts, named.join(", ") || "Nothing runs");
+  const bar = segments(parts, named.join(", ") || (isPast ? "Nothing ran" : "Nothing runs"));
   return html`<div class="seg-cell"><span class="sub num">${text}</span>${bar}</div>`;
 }
 

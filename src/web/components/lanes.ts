@@ -28,7 +28,10 @@ const START_LABEL_NARROW = 28;
 const percent = (value: number): string => `${Math.round(value * 100) / 100}%`;
 
 /** @param from epoch seconds at the left; earlier times are cut */
-export function lanes(items: readonly Lane[], { from, now }: { from: number; now: number }): Html {
+export function lanes(
+  items: readonly Lane[],
+  { from, now, end = "now" }: { from: number; now: number; end?: string },
+): Html {
   const scale = scaleUtc()
     .domain([from * 1000, Math.max(now, from + 1) * 1000])
     .range([0, 100])
@@ -57,7 +60,7 @@ rx="3"/>${lane.spans.map((span) => bar(span, at, now))}</svg><span class="lane-s
     0,
     "start",
     `${label(from)}${isShort ? " UTC" : ""}`,
-  )}${ticks.map(({ seconds, x }) => text(x, "middle", label(seconds)))}${text(100, "end", "now")}</svg></div>`;
+  )}${ticks.map(({ seconds, x }) => text(x, "middle", label(seconds)))}${text(100, "end", end)}</svg></div>`;
 }
 
 function bar({ from, to, isCompliant }: Span, at: (seconds: number) => number, now: number): Html {

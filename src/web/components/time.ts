@@ -81,6 +81,18 @@ export function formatMoment(seconds: number, now: number): string {
     : `${formatDate(seconds, now)} ${clock}`;
 }
 
+/** `12 Oct, 08:41`, with the year where it is not that of `now`; in UTC. For pages of the past. */
+export const formatPast = (seconds: number, now: number): string =>
+  isCalendarTime(seconds) ? `${formatDate(seconds, now)}, ${isoOf(seconds).slice(11, 16)}` : describeNoDate(seconds);
+
+/** `Mon 12 Oct 2026, 09:00 UTC`, with seconds where there are some. @param seconds a time with a date */
+export function formatPastLong(seconds: number): string {
+  const date = new Date(seconds * 1000);
+  const clock = isoOf(seconds).slice(11, date.getUTCSeconds() === 0 ? 16 : 19);
+  const day = `${date.getUTCDate()} ${MONTHS[date.getUTCMonth()]} ${date.getUTCFullYear()}`;
+  return `${WEEKDAYS[date.getUTCDay()]} ${day}, ${clock} UTC`;
+}
+
 /** A moment among others of a few days, for pages that say that their times are in UTC. */
 export const moment = (seconds: number, now: number): Html =>
   isCalendarTime(seconds)
@@ -95,6 +107,10 @@ export function formatSpan(seconds: number): string {
   if (whole < 2 * DAY) return joinUnits([whole / HOUR, "h"], [(whole % HOUR) / MINUTE, "min"]);
   return joinUnits([whole / DAY, "days"], [(whole % DAY) / HOUR, "h"]);
 }
+
+/** As formatSpan, without hours where there are many days. @param seconds a duration */
+export const shortSpan = (seconds: number): string =>
+  seconds < 10 * DAY ? formatSpan(seconds) : `${Math.round(seconds / DAY)} days`;
 
 type Part = readonly [amount: number, unit: string];
 const joinUnits = (...parts: readonly [Part, Part]): string =>

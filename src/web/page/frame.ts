@@ -6,13 +6,14 @@ import { hiddenField } from "../components/forms.ts";
 import { icon, iconSymbols } from "../components/icon.ts";
 import type { IconName } from "../components/icon.ts";
 import { reasonsBox } from "../components/layout.ts";
-import { formatUtc } from "../components/time.ts";
+import { formatPastLong, formatUtc } from "../components/time.ts";
 import { viewsNavigation } from "../components/views.ts";
 import type { View } from "../components/views.ts";
 import { html } from "../html.ts";
 import type { Html } from "../html.ts";
 import type { FileName } from "./files.ts";
 import type { Links } from "./links.ts";
+import { asOf, asOfBand, timeMenu } from "./past-frame.ts";
 import { DONE } from "./page.ts";
 import type { Content, Section, Visit } from "./page.ts";
 import { PREFERENCES } from "./preferences.ts";
@@ -73,20 +74,25 @@ export function framed(visit: Visit, content: Content, surroundings: Surrounding
     visit.may(listAuditLogEntries) && html`<a hidden data-go="l" href="${to.settings("audit-log")}"></a>`;
   const views = org !== "" && visit.may(listViews) && html`<a hidden data-go="v" href="${to.views()}"></a>`;
   const places = html`${auditLog}${views}<a hidden data-go="?" href="${to.keys()}"></a>`;
-  const main = html`<main class="page" id="main" tabindex="-1">${readOnlyNotice(
-    visit,
-    surroundings,
-  )}${doneMessage(visit)}${content.main}</main>`;
-  const of = org !== "" && placeAttributes(visit, content);
-  const body = content.drawer ? html`<div class="with-drawer">${main}${content.drawer}</div>` : main;
-  const live = content.live && liveAttributes(visit, content.live, surroundings);
+  const { moment } = visit;
+  const shown = (part: Html): Html => (moment === null ? part : asOf(part, moment.text));
+  const main = html`<main class="page" id="main" tabindex="-1">${
+    moment === null && readOnlyNotice(visit, surroundings)
+  }${doneMessage(visit)}${shown(content.main)}</main>`;
+  const of = org !== "" && moment === null && placeAttributes(visit, content);
+  const body = content.drawer ? html`<div class="with-drawer">${main}${shown(content.drawer)}</div>` : main;
+  // The past does not change.
+  const live = moment === null && content.live && liveAttributes(visit, content.live, surroundings);
   const side = org === "" ? outsideNavigation(to, surroundings) : sideNavigation(visit, content.section, surroundings);
-  const top = html`<header class="top">${crumbs(visit, content)}${org !== "" && searchForm(visit)}
+  const top = html`<header class="top">${crumbs(visit, content)}${
+    org !== "" && html`${timeMenu(visit, content)}${shown(searchForm(visit))}`
+  }
 ${themeButton(visit, surroundings.preferences)}${accountLink(visit)}</header>`;
   const bottom = org !== "" && bottomBar(to, content.section);
-  const symbols = iconSymbols(html`${side}${top}${AWAY}${body}${bottom}`.text);
+  const band = asOfBand(visit, content);
+  const symbols = iconSymbols(html`${side}${top}${band}${AWAY}${body}${bottom}`.text);
   return documentOf({
-    title: [content.title, org].filter(Boolean).join(" - "),
+    title: [content.title, moment !== null && formatPastLong(moment.at), org].filter(Boolean).join(" - "),
     to,
     surroundings,
     isSignedIn: true,
@@ -98,7 +104,7 @@ ${themeButton(visit, surroundings.preferences)}${accountLink(visit)}</header>`;
     } data-hx-boost:inherited="target:#frame select:#frame swap:outerHTML">
 ${symbols}${side}
 <div class="app-main">
-${top}${AWAY}
+${top}${band}${AWAY}
 <div id="page"${of}${live}>${org !== "" && paperHead(visit, content)}${body}</div>
 </div>
 ${bottom}${places}

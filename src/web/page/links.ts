@@ -19,10 +19,13 @@ export type Links = ReturnType<typeof linksFor>;
 /**
  * @param root the path from the requested page to the root of the server; ends in a slash
  * @param org the organization of the page; empty outside of one
+ * @param moment what links within the organization keep as `at`: see moment.ts
  */
-export function linksFor(root: string, org: string) {
-  const at = (parts: readonly (string | number)[], query: Query = {}): string =>
-    `${root}${parts.map((part) => encodeURIComponent(String(part))).join("/")}${queryText(query)}`;
+export function linksFor(root: string, org: string, moment: string | null = null) {
+  const at = (parts: readonly (string | number)[], query: Query = {}): string => {
+    const kept = moment !== null && parts[0] === org ? { ...query, at: moment } : query;
+    return `${root}${parts.map((part) => encodeURIComponent(String(part))).join("/")}${queryText(kept)}`;
+  };
   return {
     root,
     /** A page or file by its path below the root, without a leading slash; its parts are encoded already. */

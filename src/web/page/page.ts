@@ -69,11 +69,15 @@ export type Visit = {
   address: string;
   /** The role in the organization; null for a reader of a public one, and outside of one. */
   role: Role | null;
-  /** Epoch seconds. */
+  /** Epoch seconds; in the past, the moment that is shown. */
   now: number;
+  /** The moment in the past that is shown; null for the present. */
+  moment: Moment | null;
   /** The state of the database before the page read anything. */
   databaseState: number;
   to: Links;
+  /** The same links to the present. */
+  toNow: Links;
   /**
    * Calls an operation as the person, in the organization of the page.
    * @throws AppError for every refusal; an uncaught one becomes a page that says why.
@@ -93,6 +97,16 @@ export type Visit = {
   userId: string;
   /** What was chosen in this browser. */
   preferences: Preferences;
+};
+
+/** A moment in the past. */
+export type Moment = {
+  /** Epoch seconds, in whole milliseconds. */
+  at: number;
+  /** As addresses have it. */
+  text: string;
+  /** The present, in epoch seconds. */
+  now: number;
 };
 
 export type RefusedForm = {
@@ -127,6 +141,12 @@ export type Content = {
   drawer?: Html | null;
   /** The subject whose changes reload the page while it is open: see live.ts. */
   live?: { flow: string; trail: string } | { environment: string } | null;
+  /** Where what is shown as of a moment is compared with the present; by default, what changed since then. */
+  compareWithNow?: string;
+  /** The path of what is shown at other moments instead, where this page belongs to one, such as a snapshot. */
+  timePath?: string;
+  /** Moments that the page knows, for the menu with the time. */
+  moments?: readonly { text: string; at: number }[];
   /** Whether the page loads the editor for policies and templates. */
   hasEditor?: boolean;
   /** 200 unless given. */
@@ -166,6 +186,11 @@ export type Page = {
   /** As OpenAPI spells it: `/{org}/flows/{flow}`. Without `{org}`, the page lies outside of organizations. */
   path: string;
   show(visit: Visit): Promise<Content | RawAnswer>;
+  /**
+   * What it shows as of a moment in the past: what was stored then, or the present all the same, which the page says.
+   * Without it, the page says that this is not kept.
+   */
+  past?: "then" | "present";
   forms?: Readonly<Record<string, Form>>;
 };
 

@@ -26,6 +26,8 @@ import type { PageFiles } from "./files.ts";
 import { framed } from "./frame.ts";
 import type { Surroundings } from "./frame.ts";
 import { linksFor, queryText } from "./links.ts";
+import { askedMoment } from "./moment.ts";
+import { showThen } from "./past-content.ts";
 import { createShownOnce, SHOWN } from "./shown-once.ts";
 import type { ShownOnce } from "./shown-once.ts";
 import { preferencesFrom } from "./preferences.ts";
@@ -103,10 +105,15 @@ export function createPageServer(server: PageServerDependencies) {
       recordForLog(ctx, { principal: session.principal });
       server.countRequest(session.principal);
       const visit = createVisit(server, ctx, { session, params });
+      if (fields === null && askedMoment(visit) !== null)
+        return sendContent(server, ctx, await showThen(page, visit, contentOf));
       const isOwn = fields !== null && isFromHere && isMaskedToken(fields.text("csrf"), session.csrfToken);
       if (fields === null) {
         const kept = takeShown(shownOnce, visit, session);
         await sendContent(server, ctx, { visit, content: kept ?? (await contentOf(page, visit)) });
+      } else if (isOwn && askedMoment(visit) !== null) {
+        visit.query.delete("at");
+        await showRefused(server, ctx, { page, visit, fields, status: 409, ...IN_THE_PAST });
       } else if (isOwn)
         await submit(server, ctx, {
           page,
@@ -137,6 +144,13 @@ export function createPageServer(server: PageServerDependencies) {
 
 const EXPIRED: Pick<RefusedForm, "message" | "errors" | "problems"> = {
   message: "This form has expired, or was not sent from this page. Nothing was changed. Please submit it again.",
+  errors: {},
+  problems: [],
+};
+
+const IN_THE_PAST: Pick<RefusedForm, "message" | "errors" | "problems"> = {
+  message:
+    "This form was sent from a page of the past, where nothing can be changed. Nothing was. This is the present.",
   errors: {},
   problems: [],
 };
@@ -183,8 +197,10 @@ function createVisit(server: PageServerDependencies, ctx: Koa.Context, { session
       return (role ??= org === "" ? null : (caller.membershipIn(org)?.role ?? null));
     },
     now: server.now(),
+    moment: null,
     databaseState: server.databaseState(),
     to,
+    toNow: to,
     call: (operation, input) => caller.call(operation, withOrg(operation, input)),
     open: (operation, input) => caller.open(operation, withOrg(operation, input)),
     may: (operation) => caller.permits(operation, org),

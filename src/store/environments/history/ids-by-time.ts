@@ -1,8 +1,9 @@
 /** Finds the rows of a period in a table that an organization only appends to, by their ids, which rise with time. */
 import type { DbReader } from "../../db/types.ts";
 
-/** Tables with an index on organization and id. */
-type AppendedTable = "allowlist_entries" | "audit_log";
+/** Tables with an index on organization and id, and the columns with their times. */
+const TIMES = { allowlist_entries: "timestamp", audit_log: "timestamp", artifacts: "created_at" } as const;
+type AppendedTable = keyof typeof TIMES;
 
 /** What a clock that is set back may shift, in seconds: the range has this much more on either side. */
 const SLACK_S = 3_600;
@@ -12,7 +13,7 @@ export function idsByTime(db: DbReader, table: AppendedTable) {
     .prepare<[number], number>(`SELECT id FROM ${table} WHERE organization_id = ? ORDER BY id DESC LIMIT 1`)
     .pluck();
   const from = db.prepare<[number, number], { id: number; timestamp: number }>(
-    `SELECT id, timestamp FROM ${table} WHERE organization_id = ? AND id >= ? ORDER BY id LIMIT 1`,
+    `SELECT id, ${TIMES[table]} AS timestamp FROM ${table} WHERE organization_id = ? AND id >= ? ORDER BY id LIMIT 1`,
   );
 
   /** The lowest id from which on rows are of this time or later; beyond the latest one where none is. */

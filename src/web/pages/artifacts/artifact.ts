@@ -30,14 +30,16 @@ import { membersOf } from "../../../json/text.ts";
 import { inlineText, objectOf, textOf } from "../../components/loose-json.ts";
 import { html } from "../../html.ts";
 import type { Html, Value } from "../../html.ts";
+import { notThen, presentNote } from "../../page/past-notes.ts";
 import { page } from "../../page/page.ts";
-import type { Visit } from "../../page/page.ts";
+import type { Content, Moment, Visit } from "../../page/page.ts";
 import { entriesOf } from "../flows/trail-entries.ts";
 import { CHECKLIST_COLUMNS } from "../flows/trail-checklist.ts";
 import type { Entry, TrailAttestation } from "../flows/trail-entries.ts";
 import { MAX_ENVIRONMENTS, verdictsCard } from "./artifact-verdicts.ts";
 import type { Assertion, Runs } from "./artifact-verdicts.ts";
 import { wouldCard } from "./artifact-would.ts";
+import { verdictsThen } from "./past-artifacts.ts";
 
 type Artifact = AnswerOf<typeof getArtifactByFingerprint>;
 
@@ -51,6 +53,7 @@ const ID = /^[a-f0-9-]{1,64}$/;
 
 export const artifactPage = page({
   path: "/{org}/flows/{flow}/artifacts/{fingerprint}",
+  past: "then",
   async show(visit) {
     const { call, params, query, to } = visit;
     const address = {
@@ -64,6 +67,7 @@ export const artifactPage = page({
         ? latest
         : await call(getArtifactByFingerprint, { params: address, query: { artifact_id: id } });
     const { fingerprint } = artifact;
+    if (visit.moment) return showThen(visit, artifact, visit.moment);
     const assertion = await call(assertArtifact, { params: { fingerprint }, query: { causes: true } });
     const runs = await call(listArtifactRuns, { params: { fingerprint } });
     const assertions = await evaluate(visit, fingerprint, runs);
@@ -87,6 +91,27 @@ export const artifactPage = page({
   },
 });
 
+/** What was reported, and where it ran, as of a moment. */
+async function showThen(visit: Visit, artifact: Artifact, { at, text }: Moment): Promise<Content> {
+  const { fingerprint, filename } = artifact;
+  const place = { section: "artifacts", crumbs: [{ text: "Artifacts", href: visit.to.artifacts() }] } as const;
+  if (Number(artifact.created_at) > at)
+    return notThen(visit, { title: filename, text: "The artifact was reported after that moment.", ...place });
+  const runs = await visit.call(listArtifactRuns, { params: { fingerprint }, query: { at: text } });
+  return {
+    title: filename,
+    identity: `sha256:${fingerprint}`,
+    ...place,
+    main: html`${artifactHead(visit, artifact)}${presentNote(
+      "What is known of its build is as of now. The state of its evidence has no history, so it is left out.",
+    )}<div class="cols"><div class="stack">${verdictsThen(visit, fingerprint, runs)}${runsCard(
+      visit,
+      artifact,
+      runs,
+    )}</div><div class="stack">${buildCard(visit, artifact)}</div></div>`,
+  };
+}
+
 /** The verdicts that the policies of an environment give now, for the first environments. */
 async function evaluate({ call }: Visit, fingerprint: string, { environments }: Runs): Promise<Map<string, Assertion>> {
   const found = new Map<string, Assertion>();
@@ -106,14 +131,14 @@ const laterNote = ({ to, now }: Visit, { flow_name: flow, fingerprint, id, last_
   html`<p class="note">This artifact was reported again ${time(Number(at), now)}. <a
 href="${to.artifact(flow, fingerprint, id)}">Open the latest record</a>.</p>`;
 
-function artifactHead({ to, org, may, now }: Visit, artifact: Artifact): Html {
+function artifactHead({ to, org, may, now, moment }: Visit, artifact: Artifact): Html {
   const { fingerprint, filename, flow_name: flow } = artifact;
   const short = `${fingerprint.slice(0, 16)}…${fingerprint.slice(-4)}`;
   const branch = artifact.git_commit_info?.branch;
   const source = commit(artifact.git_commit, artifact.commit_url);
   return pageHead({
     title: html`<bdi>${filename}</bdi>`,
-    state: badge(stateOf(artifact.state), { isLarge: true }),
+    state: moment === null && badge(stateOf(artifact.state), { isLarge: true }),
     meta: [
       html`${icon("package")}<span class="id"><span title="sha256:${fingerprint}">${short}</span>${copyButton(
         fingerprint,
@@ -125,7 +150,8 @@ function artifactHead({ to, org, may, now }: Visit, artifact: Artifact): Html {
       html`${icon("clock")}reported ${time(Number(artifact.created_at), now)}`,
     ],
     actions: [
-      may(getAuditPackage) &&
+      moment === null &&
+        may(getAuditPackage) &&
         downloadButton(to.api("artifacts", org, flow, fingerprint, "audit_package"), "Audit package"),
     ],
   });
@@ -138,15 +164,17 @@ const buildName = (url: string): string => {
 };
 
 function runsCard(visit: Visit, artifact: Artifact, { environments }: Runs): Html {
-  const { to, now } = visit;
+  const { to, now, moment } = visit;
   if (environments.length === 0)
     return card({
       id: "h-runs",
-      title: "Where it runs",
+      title: moment ? "Where it ran" : "Where it runs",
       body: empty({
         icon: "server",
-        title: "It never ran",
-        text: "No environment has reported this artifact. It appears here with the next report that contains it.",
+        title: moment ? "It had not run yet" : "It never ran",
+        text: moment
+          ? "No environment had reported this artifact at that moment."
+          : "No environment has reported this artifact. It appears here with the next report that contains it.",
       }),
     });
   const shown = environments.slice(0, MAX_ENVIRONMENTS);
@@ -163,14 +191,21 @@ function runsCard(visit: Visit, artifact: Artifact, { environments }: Runs): Htm
       href: to.snapshot(name, environment.snapshot_index),
       spans,
       label: isRunning
-        ? `Runs in ${name}, ${stateWord(state).toLowerCase()}${since === undefined ? "" : ` since ${formatUtc(since)}`}`
+        ? `${moment ? "Ran" : "Runs"} in ${name}, ${stateWord(state).toLowerCase()}${
+            since === undefined ? "" : ` since ${formatUtc(since)}`
+          }`
         : `Ran in ${name}${end === null ? "" : ` until ${formatUtc(end)}`}`,
       state: isRunning
         ? html`${plainState(state)} <span class="sub">since ${time(since, now)}</span>`
         : html`<span class="st none">${icon("skip")}Exited</span> <span class="sub">${time(end, now)}</span>`,
     };
   });
-  return card({ id: "h-runs", title: "Where it runs", more: lanesLegend(), body: padded(lanes(items, { from, now })) });
+  return card({
+    id: "h-runs",
+    title: moment ? "Where it ran" : "Where it runs",
+    more: lanesLegend(),
+    body: padded(lanes(items, { from, now, end: moment ? "then" : "now" })),
+  });
 }
 
 /** Runs that follow each other with the same verdict as one, newest first. */

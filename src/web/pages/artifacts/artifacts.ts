@@ -16,6 +16,7 @@ import type { Html } from "../../html.ts";
 import { STATES } from "../../../domain/compliance/artifact.ts";
 import { page } from "../../page/page.ts";
 import type { Visit } from "../../page/page.ts";
+import { showArtifactsThen } from "./past-artifacts.ts";
 import { flowFilter, repositoryFilter } from "./choices.ts";
 
 type Envelope = Exclude<AnswerOf<typeof listArtifacts>, readonly unknown[]>;
@@ -23,35 +24,38 @@ type Artifact = Envelope["data"][number];
 
 export const artifactsPage = page({
   path: "/{org}/artifacts",
-  show: listPage({
-    title: "Artifacts",
-    section: "artifacts",
-    sub: "What the flows built, and whether its evidence is complete.",
-    what: ["artifact", "artifacts"],
-    read: (visit) => knownOnly(readArtifacts(visit)),
-    filters: async (visit, { states }) => [
-      { kind: "search", name: "search", label: "Search by name" },
-      stateFilter(STATES, states),
-      await flowFilter(visit),
-      await repositoryFilter(visit),
-    ],
-    caption: "Artifacts, newest first",
-    columns: [
-      { text: "Artifact" },
-      { text: "State", className: "w-st" },
-      { text: "Flow and trail" },
-      { text: "Commit and repository", className: "hide-m" },
-      { text: "Reported", isRight: true, className: "w-time" },
-    ],
-    row: artifactRow,
-    empty: {
-      icon: "package",
-      title: "No artifacts yet",
-      text: "An artifact is what a run of a flow built: a container image, a file or a directory.",
-      command: "kosli attest artifact IMAGE --artifact-type oci --flow FLOW --trail TRAIL --name NAME",
-    },
-    none: "The search looks for a part of the name, in any case. A flow or a repository needs its whole name.",
-  }),
+  past: "then",
+  show: (visit) => (visit.moment ? showArtifactsThen(visit) : showList(visit)),
+});
+
+const showList = listPage({
+  title: "Artifacts",
+  section: "artifacts",
+  sub: "What the flows built, and whether its evidence is complete.",
+  what: ["artifact", "artifacts"],
+  read: (visit) => knownOnly(readArtifacts(visit)),
+  filters: async (visit, { states }) => [
+    { kind: "search", name: "search", label: "Search by name" },
+    stateFilter(STATES, states),
+    await flowFilter(visit),
+    await repositoryFilter(visit),
+  ],
+  caption: "Artifacts, newest first",
+  columns: [
+    { text: "Artifact" },
+    { text: "State", className: "w-st" },
+    { text: "Flow and trail" },
+    { text: "Commit and repository", className: "hide-m" },
+    { text: "Reported", isRight: true, className: "w-time" },
+  ],
+  row: artifactRow,
+  empty: {
+    icon: "package",
+    title: "No artifacts yet",
+    text: "An artifact is what a run of a flow built: a container image, a file or a directory.",
+    command: "kosli attest artifact IMAGE --artifact-type oci --flow FLOW --trail TRAIL --name NAME",
+  },
+  none: "The search looks for a part of the name, in any case. A flow or a repository needs its whole name.",
 });
 
 const readArtifacts = pageFrom(listArtifacts, ({ query }) => ({

@@ -1,5 +1,6 @@
 /** `/{org}/environments`: the environments of an organization, and the form that creates one. */
 import { createEnv, getEnvironment, listEnvs } from "../../../api/environments/environments.ts";
+import { listPastEnvironments } from "../../../api/environments/past.ts";
 import { AppError, invalid } from "../../../errors.ts";
 import { causesLine } from "../../components/causes.ts";
 import { verdictBar } from "../../components/charts.ts";
@@ -16,6 +17,7 @@ import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import { form, page } from "../../page/page.ts";
 import type { Content, Visit } from "../../page/page.ts";
+import { PAST_COLUMNS, pastEnvironmentRow } from "./past.ts";
 import { isSilent } from "./types.ts";
 import type { ShownEnvironment } from "./types.ts";
 
@@ -25,7 +27,9 @@ type Sort = (typeof SORTS)[number];
 
 export const environmentsPage = page({
   path: "/{org}/environments",
+  past: "then",
   show(visit) {
+    if (visit.moment) return showListThen(visit);
     const isCreation = visit.query.get("ask") === "create" || visit.refused !== null;
     return visit.may(createEnv) && isCreation ? showCreation(visit) : showList(visit);
   },
@@ -158,6 +162,28 @@ const showList = listPage({
     command: "kosli create environment production --type K8S\nkosli snapshot k8s production",
   },
   none: "The search looks for a part of the name. A tag matches as a whole.",
+});
+
+const showListThen = listPage({
+  title: "Environments",
+  section: "environments",
+  sub: "What ran then, and whether it might.",
+  what: ["environment", "environments"],
+  read: pageFrom(listPastEnvironments, ({ query, moment }) => ({
+    query: { at: moment?.text ?? "", name: query.get("name"), state: oneOf(query, "state", STATES) },
+  })),
+  filters: (_visit, { states }) => [
+    { kind: "search", name: "name", label: "Search by name" },
+    stateFilter(STATES, states),
+  ],
+  columns: () => PAST_COLUMNS,
+  row: (visit, environment) => pastEnvironmentRow(visit, environment),
+  empty: {
+    icon: "history",
+    title: "No environment existed then",
+    text: "Environments are listed from the moment on at which they were created, until they were archived.",
+  },
+  none: "The search looks for a part of the present name, the states are those of then.",
 });
 
 /** Times begin with the latest one, states with those that fail. */

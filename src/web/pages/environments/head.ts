@@ -42,30 +42,38 @@ export const environmentTabs = (
   tabs(
     "Environment",
     shownTabs(visit, environment).map((tab) => ({
-      text: TAB_NAMES[tab],
+      text: tab === "running" && visit.moment ? "Ran" : TAB_NAMES[tab],
       href: visit.to.environment(environment.name, { tab: tab === "running" ? null : tab }),
       isCurrent: tab === current,
-      count: tab === "policies" ? environment.policies.length : tab === "running" ? (running ?? null) : null,
+      count:
+        tab === "policies"
+          ? visit.moment
+            ? null
+            : environment.policies.length
+          : tab === "running"
+            ? (running ?? null)
+            : null,
     })),
   );
 
 /** The head of the environment itself. */
 export function environmentHead(
-  { now, to }: Visit,
+  { now, to, moment }: Visit,
   environment: ShownEnvironment,
   actions: readonly Value[] = [],
 ): Html {
   const { name, included_environments: members } = environment;
   return html`${pageHead({
     title: html`<bdi>${name}</bdi>`,
-    state: html`${badge(stateOfVerdict(environment.state), { isLarge: true })}${
+    // As of a moment, the state is that of the snapshot in force, which the first tab shows.
+    state: html`${moment === null && badge(stateOfVerdict(environment.state), { isLarge: true })}${
       isArchived(name) && tag("archived", "archive")
     }`,
     sub: environment.description,
     meta: [
       html`${typeIcon(environment.type)}${typeName(environment.type)}`,
       members && html`${members.length} ${members.length === 1 ? "member" : "members"}`,
-      reported(environment, now),
+      moment === null && reported(environment, now),
       tagList(environment.tags),
     ],
     actions,

@@ -1,7 +1,6 @@
 /** The strip with the verdicts of an environment over time, a slider over it, and a field for a time. */
 import { getSnapshotHistory } from "../../../api/environments/snapshot-history.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
-import { icon } from "../../components/icon.ts";
 import { formatNumber } from "../../components/state.ts";
 import { formatDate, formatInput, formatSpan, formatUtc } from "../../components/time.ts";
 import { html } from "../../html.ts";
@@ -23,14 +22,11 @@ const TICKS = 5;
 /** Periods that the sentence for screen readers names. */
 const MAX_PERIODS = 5;
 
-/** What the form asks for. `problem`: why the time in the address cannot be used. */
-export type Moment = { text: string; problem: string | null };
-
 /** @param at the snapshot that is shown */
 export async function historyCard(
   visit: Visit,
   { name }: ShownEnvironment,
-  { at, moment }: { at: { index: number; timestamp: number }; moment: Moment | null },
+  at: { index: number; timestamp: number },
 ): Promise<Html> {
   const history = await visit.call(getSnapshotHistory, {
     params: { env_name: name },
@@ -43,12 +39,12 @@ export async function historyCard(
   const rects = history.runs.map((run) => runBar(run, { start: first.from, span, shown: at.index }));
   const action = visit.to.environment(name);
   const isNow = last.last_index === history.total;
+  const shownAt = visit.moment?.at ?? at.timestamp;
   return html`<section class="card hist" aria-labelledby="h-hist"><div class="hist-top"><h2
 id="h-hist">History</h2><span
-class="sub">${range}</span>${momentForm(action, at, moment)}</div>
-${moment?.problem && html`<p class="field-error" id="at-error">${icon("alert-fill", "12")}${moment.problem}</p>`}
+class="sub">${range}</span>${momentForm(action, shownAt)}</div>
 <svg class="chart" height="24" role="img" aria-label="${sentence(history)}">${rects}</svg>
-${slider(action, { from: first.from, to: history.end, at: Math.min(at.timestamp, history.end) })}
+${slider(action, { from: first.from, to: history.end, at: Math.min(shownAt, history.end) })}
 <div class="axis" aria-hidden="true">${ticks({ from: first.from, span, now: visit.now, isNow })}</div></section>`;
 }
 
@@ -67,26 +63,25 @@ ${formatUtc(run.from)}</title></rect>${mark}`;
 const place = (x: number, width: number): Html =>
   html`x="${Math.min(x, 100 - MIN_WIDTH).toFixed(2)}%" width="${width.toFixed(2)}%"`;
 
-function momentForm(action: string, at: { timestamp: number }, moment: Moment | null): Html {
-  const invalid = moment?.problem && html` aria-invalid="true" aria-describedby="at-error"`;
-  const value = moment?.text ?? formatInput(at.timestamp);
-  return html`<form class="right row" method="get" action="${action}"><label class="sub" for="at">State at
+/** Shows the environment as of another moment. @param at epoch seconds */
+const momentForm = (action: string, at: number): Html =>
+  html`<form class="right row" method="get" action="${action}"><label class="sub" for="at">State at
 (UTC)</label><input
-class="field" id="at" type="text" name="at" value="${value}" size="16" maxlength="300"
-title="A time in UTC, or as in Diff: #12, ~1, @{2.days.ago}" required${invalid}><button
+class="field" id="at" type="text" name="at" value="${formatInput(at)}" size="16" maxlength="300"
+title="A time in UTC, or as in Diff: #12, ~1, @{2.days.ago}" required><button
 class="btn"
 type="submit">Go</button></form>`;
-}
 
 /** A position is a time, so that the thumb stands below what it shows. Scripts submit it when it was moved. */
 function slider(action: string, { from, to, at }: { from: number; to: number; at: number }): Html {
   const step = Math.max(1, Math.round((to - from) / STEPS));
-  const [low, high] = [Math.floor(from), Math.ceil(to)];
+  // Not after now: that would be the future.
+  const [low, high] = [Math.floor(from), Math.floor(to)];
   const value = low + Math.round((at - low) / step) * step;
   const range = html`min="${low}" max="${high}" step="${step}" value="${Math.min(value, high)}"`;
   return html`<form class="hist-slide" method="get" action="${action}"><label class="vh" for="moment">Time: show the
 snapshot
-in force then</label><input id="moment" type="range" name="moment" ${range} data-submit><button class="btn btn-s no-js"
+in force then</label><input id="moment" type="range" name="at" ${range} data-submit><button class="btn btn-s no-js"
 type="submit">Show</button></form>`;
 }
 

@@ -12,7 +12,6 @@ import type { Visit } from "../../page/page.ts";
 import { artifactHref, artifactName, artifactRows, changeOf } from "./artifact-rows.ts";
 import type { ListedArtifact, ShownSnapshot } from "./artifact-rows.ts";
 import { historyCard } from "./history.ts";
-import type { Moment } from "./history.ts";
 import { causeOfTurn, wordOfVerdict } from "./turn-words.ts";
 import type { ShownEnvironment } from "./types.ts";
 
@@ -48,7 +47,7 @@ export const runningIn = ({ artifact_compliance_count: counts }: ShownSnapshot):
 
 export async function snapshotView(
   visit: Visit,
-  { environment, snapshot, moment }: { environment: ShownEnvironment; snapshot: ShownSnapshot; moment: Moment | null },
+  { environment, snapshot }: { environment: ShownEnvironment; snapshot: ShownSnapshot },
 ): Promise<Html> {
   const { call } = visit;
   const read = (show: Show, size: number): Promise<ShownSnapshot> =>
@@ -62,7 +61,7 @@ export async function snapshotView(
   const comeFirst = show === "failing" || (show === "all" && environment.type !== "logical");
   const hasFailing = comeFirst && snapshot.pagination?.page === 1 && searchOf(visit.query) === null;
   const failing = hasFailing ? snapshot : await read("failing", PER_PAGE);
-  const history = await historyCard(visit, environment, { at: snapshot, moment });
+  const history = await historyCard(visit, environment, snapshot);
   return html`${history}<div class="cols cols-narrow"><div class="stack">${artifactsCard(visit, {
     environment,
     snapshot,
@@ -115,7 +114,7 @@ function artifactsCard(
           caption: `Artifacts of snapshot ${snapshot.index}`,
           columns: [
             { text: "Artifact" },
-            { text: "State", className: "w-st" },
+            { text: visit.moment ? "State then" : "State", className: "w-st" },
             { text: "Flow and trail" },
             { text: "Inst.", isRight: true },
             { text: "Since", isRight: true },
@@ -124,9 +123,8 @@ function artifactsCard(
           hasGroups: isGrouped,
         });
   const { pagination } = snapshot;
-  return html`<div>${form}${card({ id: "h-run", title: "Artifacts", body: list })}${
-    pagination && pager(visit, pagination)
-  }</div>`;
+  const title = visit.moment ? "Artifacts that ran" : "Artifacts";
+  return html`<div>${form}${card({ id: "h-run", title, body: list })}${pagination && pager(visit, pagination)}</div>`;
 }
 
 const noMatch = ({ here }: Visit): Html =>
@@ -248,7 +246,7 @@ class="sub">${text}</div></div></li>`;
     html` <a href="${to.environment(environment.name, { tab: "policies" })}">Attach a policy</a>`;
   return card({
     id: "h-pol",
-    title: "Policies in force",
+    title: visit.moment ? "Policies in force then" : "Policies in force",
     body:
       items.length > 0
         ? html`<ul class="rows">${items}</ul>`

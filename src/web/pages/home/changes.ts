@@ -26,6 +26,7 @@ const PER_PAGE = 100;
 
 export const changesPage = page({
   path: "/{org}/changes",
+  past: "present",
   async show(visit) {
     const answer = await read(visit);
     const content: Omit<Content, "main"> = { title: "What changed", crumb: "Changes", section: "changes", crumbs: [] };

@@ -14,6 +14,7 @@ const GROUPS: readonly { title: string; keys: readonly Key[] }[] = [
       [["Ctrl", "K"], "search, go somewhere, do something"],
       [["/"], "the same"],
       [["?"], "this list"],
+      [["T"], "go to a time, and back"],
       [["["], "collapse or expand the navigation"],
       [["Esc"], "close what is on top"],
     ],

@@ -23,6 +23,7 @@ const MAX_ORGANIZATIONS = 50;
 
 export const morePage = page({
   path: "/{org}/more",
+  past: "present",
   async show(visit) {
     const { to, org, call, may } = visit;
     // Those who may not read the organization are not shown that it exists.

@@ -23,7 +23,7 @@ type Environment = Overview["environments"]["items"][number];
 type Trail = Overview["trails"]["items"][number];
 
 /** A sentence in place of rows. */
-const nothing = (text: Value): Html => html`<p class="card-b muted">${text}</p>`;
+export const nothing = (text: Value): Html => html`<p class="card-b muted">${text}</p>`;
 
 export function failingCard(visit: Visit, { failing, running, environments }: Overview): Html {
   const rows = failing.map((artifact) => failingRow(visit, artifact));
@@ -46,14 +46,18 @@ export function failingCard(visit: Visit, { failing, running, environments }: Ov
   });
 }
 
-function failingRow({ to, now }: Visit, artifact: Failing): Html {
+/** An artifact that fails, or failed as of the moment that is shown. */
+export function failingRow({ to, now, moment }: Visit, artifact: Failing): Html {
   const { environment_name: environment, snapshot_index: index, fingerprint, flow_name: flow } = artifact;
   const snapshot = to.snapshot(environment, index);
   const href = flow !== null && fingerprint !== "" ? to.artifact(flow, fingerprint) : snapshot;
   const policies = artifact.policies.map(({ name, version }) => `${name} v${version}`).join(", ");
   const why =
     fingerprint !== "" &&
-    linkButton(to.whyArtifact(environment, index, fingerprint), "Why?", { icon: "question", kind: "small" });
+    linkButton(to.whyArtifact(environment, index, fingerprint), moment ? "Why then?" : "Why?", {
+      icon: "question",
+      kind: "small",
+    });
   return html`<li>${stateIcon("non_compliant")}<div class="grow"><div class="row"><a class="name cut" href="${href}"
 data-prefetch><bdi>${artifact.name}</bdi></a><span class="muted">in <a href="${snapshot}"
 data-prefetch>${environment}</a> #${index}</span></div>${causesLine(

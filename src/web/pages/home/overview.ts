@@ -2,11 +2,10 @@
 import { listExpiringApiKeys } from "../../../api/accounts/api-keys.ts";
 import { getOverview } from "../../../api/environments/overview.ts";
 import { putPolicy } from "../../../api/policies/policies.ts";
-import { DAY_S } from "../../../domain/time.ts";
 import { LEAD_TIME } from "../../components/deployments.ts";
 import { figures, linkButton, pageHead } from "../../components/layout.ts";
 import { formatNumber } from "../../components/state.ts";
-import { formatSpan } from "../../components/time.ts";
+import { shortSpan } from "../../components/time.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import { page } from "../../page/page.ts";
@@ -15,12 +14,15 @@ import { firstSteps, hasKey, leftSteps, stepsDoneIn } from "./first-steps.ts";
 import type { Progress } from "./first-steps.ts";
 import { deploymentsCard, environmentsCard, failingCard, flowsCard, keysCard, trailsCard } from "./overview-cards.ts";
 import type { KeyThatExpires, Overview } from "./overview-cards.ts";
+import { showPastOverview } from "./past-overview.ts";
 
 const KEY_DAYS = 14;
 
 export const overviewPage = page({
   path: "/{org}",
+  past: "then",
   async show(visit) {
+    if (visit.moment) return showPastOverview(visit, visit.moment);
     const overview = await visit.call(getOverview, { query: { first_starts: true } });
     const progress = stepsDoneIn(overview);
     const isEmpty = !progress.pipeline && !progress.environment;
@@ -50,6 +52,10 @@ const showOverview = (visit: Visit, overview: Overview, { keys, progress }: Show
   title: "Overview",
   section: "overview",
   crumbs: [],
+  moments: overview.failing.slice(0, 1).map(({ name, environment_name: environment, since }) => ({
+    text: `Before ${name} failed in ${environment}`,
+    at: Math.max(0, since - 1),
+  })),
   main: html`${pageHead({
     title: "Overview",
     sub: findingOf(overview),
@@ -109,12 +115,8 @@ function summary({ to }: Visit, { environments, running, deployments }: Overview
   ]);
 }
 
-/** Without hours where there are many days. */
-const shortSpan = (seconds: number): string =>
-  seconds < 10 * DAY_S ? formatSpan(seconds) : `${formatNumber(Math.round(seconds / DAY_S))} days`;
-
 /** `2 non-compliant, 1 unknown`; null if there are none. @param listOf where those in a state are listed */
-function othersOf(
+export function othersOf(
   { non_compliant: failing, unknown }: { non_compliant: number; unknown: number },
   listOf: ((state: string) => string) | null,
 ): Html | null {

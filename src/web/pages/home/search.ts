@@ -45,6 +45,7 @@ const KINDS: Readonly<Record<Kind, { text: string; icon: IconName }>> = {
 
 export const searchPage = page({
   path: "/{org}/search",
+  past: "present",
   async show(visit) {
     const { query, to } = visit;
     const text = (query.get("q") ?? "").trim().slice(0, MAX_CHARS);

@@ -27,6 +27,7 @@ const LIST_FIELD = "list.parameters.";
 
 export const viewsPage = page({
   path: "/{org}/views",
+  past: "present",
   async show(visit) {
     const { call, query, refused } = visit;
     if (refused?.form === "save") return content(visit, "Save a view", saving(visit, refused.fields));

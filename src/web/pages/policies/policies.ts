@@ -14,6 +14,7 @@ import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import { form, page } from "../../page/page.ts";
 import type { Content, Visit } from "../../page/page.ts";
+import { showPoliciesThen } from "./past-policies.ts";
 import { checkDraft, EXAMPLE_POLICY, LANGUAGE } from "./policy-edit.ts";
 import { impact, noImpact } from "./policy-impact.ts";
 import type { PreviewAnswer } from "./policy-impact.ts";
@@ -26,7 +27,9 @@ const MAX_NAMED = 4;
 
 export const policiesPage = page({
   path: "/{org}/policies",
+  past: "then",
   show(visit) {
+    if (visit.moment) return showPoliciesThen(visit);
     const isCreation = visit.query.get("ask") === "create" || visit.refused?.form === "create";
     return visit.may(putPolicy) && isCreation ? showCreation(visit, null) : showList(visit);
   },

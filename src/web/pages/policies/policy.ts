@@ -9,6 +9,7 @@ import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import { form, page } from "../../page/page.ts";
 import type { Content, Visit } from "../../page/page.ts";
+import { showPolicyThen } from "./past-policies.ts";
 import { latestOf } from "./policy-data.ts";
 import type { Policy } from "./policy-data.ts";
 import { checkDraft, EDIT_FORM, editTab, storeDraft, textTab } from "./policy-edit.ts";
@@ -88,7 +89,8 @@ function tabContent(tab: Tab, visit: Visit, policy: Policy): Html | Promise<Html
 
 export const policyPage = page({
   path: "/{org}/policies/{policy}",
-  show: (visit) => show(visit, null),
+  past: "then",
+  show: (visit) => (visit.moment ? showPolicyThen(visit, nameOf(visit), visit.moment) : show(visit, null)),
   forms: {
     [EDIT_FORM]: form(putPolicy, async (visit, fields) => {
       const name = nameOf(visit);

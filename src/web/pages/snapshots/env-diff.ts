@@ -6,6 +6,7 @@ import { diffView } from "../environments/diff.ts";
 
 export const environmentDiffPage = page({
   path: "/{org}/env-diff",
+  past: "present",
   async show(visit) {
     const { query, to } = visit;
     const sides = { left: query.get("left") ?? "", right: query.get("right") ?? "" };

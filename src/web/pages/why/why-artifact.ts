@@ -25,7 +25,7 @@ export function artifactContent(visit: Visit, explanation: SnapshotAnswer, { isA
   const { to, org, query } = visit;
   const { snapshot, selection, fingerprint, same, problems } = explanation;
   const subjects = subjectsOf(explanation);
-  const chosen = Number(query.get("at") ?? "0");
+  const chosen = Number(query.get("in") ?? "0");
   const subject = subjects[chosen] ?? (subjects[0] as ShownArtifact);
   const { artifact, at } = subject;
   const { name: environment } = snapshot.environment;
@@ -90,7 +90,7 @@ function subjectTabs({ here }: Visit, subjects: readonly ShownArtifact[], curren
     const { artifact, at } = subject;
     const label = html`<bdi>${at.environment.name}</bdi>${!hasOneName && html`: <bdi>${artifact.name}</bdi>`}`;
     const isCurrent = subject === current;
-    return html`<a href="${here({ at: index, policy: null })}"${isCurrent && html` aria-current="page"`}>${stateIcon(
+    return html`<a href="${here({ in: index, policy: null })}"${isCurrent && html` aria-current="page"`}>${stateIcon(
       stateOfVerdict(artifact.compliant),
     )}<span class="cut">${label}</span></a>`;
   });

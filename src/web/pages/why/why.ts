@@ -3,7 +3,9 @@ import { explainSnapshot } from "../../../api/environments/explanations.ts";
 import { explainTrail } from "../../../api/flows/trail-explanations.ts";
 import { empty, linkButton } from "../../components/layout.ts";
 import { pageOf } from "../../components/lists.ts";
+import { notKept, notThen } from "../../page/past-notes.ts";
 import { html } from "../../html.ts";
+import { inForceAt } from "../../page/moment.ts";
 import { form, page } from "../../page/page.ts";
 import type { Content, Visit } from "../../page/page.ts";
 import { artifactContent } from "./why-artifact.ts";
@@ -15,6 +17,7 @@ const PER_PAGE = 20;
 
 export const whyPage = page({
   path: "/{org}/why",
+  past: "then",
   show: (visit) => explain(visit, { isAsked: false }),
   // What is shown is always a re-evaluation; the form only says so. It changes nothing.
   forms: {
@@ -27,15 +30,25 @@ async function explain(visit: Visit, options: { isAsked: boolean }): Promise<Con
   const { call, query } = visit;
   const [environment, flow, trail] = [query.get("environment"), query.get("flow"), query.get("trail")];
   if (flow && trail) {
+    if (visit.moment) return trailThen(visit);
     const answer = await call(explainTrail, { params: { flow_name: flow, trail_name: trail } });
     return trailContent(visit, answer, options);
   }
   if (!environment) return chooser(visit);
   const fingerprint = query.get("fingerprint") || null;
+  const expression = query.get("snapshot") || "-1";
+  const asked = visit.moment && expression === "-1" ? inForceAt(visit.moment) : expression;
   const explanation = await call(explainSnapshot, {
-    params: { env_name: environment, snapshot_expression: query.get("snapshot") || "-1" },
+    params: { env_name: environment, snapshot_expression: asked },
     query: { fingerprint, page: String(pageOf(query)), per_page: String(PER_PAGE) },
   });
+  if (visit.moment && explanation.snapshot.timestamp > visit.moment.at)
+    return notThen(visit, {
+      title: "Why?",
+      text: `Snapshot #${explanation.snapshot.index} was taken after that moment.`,
+      section: "environments",
+      crumbs: [{ text: environment, href: visit.to.environment(environment) }],
+    });
   const hasArtifacts = [explanation.snapshot, ...explanation.snapshot.members].some(
     ({ artifacts }) => artifacts.length > 0,
   );
@@ -43,6 +56,14 @@ async function explain(visit: Visit, options: { isAsked: boolean }): Promise<Con
     ? artifactContent(visit, explanation, options)
     : snapshotContent(visit, explanation, options);
 }
+
+/** Of a trail only the present verdict is stored. */
+const trailThen = (visit: Visit): Content => ({
+  title: "Why?",
+  section: "flows",
+  crumbs: [],
+  main: html`<h1 class="vh">Why?</h1>${notKept(visit, "The verdict of a trail")}`,
+});
 
 /** What an address that names nothing shows. */
 function chooser({ to }: Visit): Content {

@@ -1,0 +1,125 @@
+/** The artifacts of an organization as of a moment: what had been reported, and where it ran then. */
+import { Type } from "typebox";
+import type { Static } from "typebox";
+import { NO_BODY } from "../../http/operation.ts";
+import { Closed, Nullable, named } from "../../http/schema.ts";
+import { fromSqlBoolean } from "../../store/db/database.ts";
+import type { PastArtifactRow } from "../../store/environments/history/past.ts";
+import { largeRead } from "../context.ts";
+import type { LargeReadContext } from "../context.ts";
+import { AtMoment, parseMoment, resolveMoment } from "../moment.ts";
+import { parseCursor, toCursor } from "../paging.ts";
+import { OrgPath } from "../paths.ts";
+
+/** Environments of an artifact that are named. */
+const MAX_NAMED = 3;
+/** Environments that are looked at for these, and runs in each. */
+const MAX_ENVIRONMENTS = 8;
+const MAX_RUNS = 4;
+const MAX_PER_PAGE = 50;
+
+const PastArtifact = named(
+  "PastArtifact",
+  Closed({
+    artifact_id: Type.String(),
+    name: Type.String(),
+    fingerprint: Type.String(),
+    flow_name: Type.String({ description: "Its present name" }),
+    trail_name: Nullable(Type.String()),
+    git_commit: Nullable(Type.String()),
+    commit_url: Nullable(Type.String()),
+    reported_at: Type.Number({ description: "Epoch seconds" }),
+    ran_in: Type.Array(
+      Closed({
+        environment_name: Type.String(),
+        snapshot_index: Type.Integer({ description: "The snapshot in force then" }),
+        is_compliant: Nullable(Type.Boolean({ description: "The stored verdict; null: unknown" })),
+      }),
+      { description: `Where it ran at that moment; at most ${MAX_NAMED}` },
+    ),
+    ran_in_more: Type.Boolean({ description: "Whether it may have run in further environments" }),
+  }),
+);
+type Artifact = Static<typeof PastArtifact>;
+
+function presentArtifact({ store, organization }: LargeReadContext, row: PastArtifactRow, at: number): Artifact {
+  const { environments, hasMore } = store.artifactLocations.listRuns(
+    { organizationId: organization.id, fingerprint: row.fingerprint },
+    { environments: MAX_ENVIRONMENTS, runs: MAX_RUNS },
+    at,
+  );
+  const ran = environments.flatMap((runs) => {
+    const open = runs.filter(({ ended_at: end, environment_archived: isArchived }) => end === null && isArchived === 0);
+    const [first] = open;
+    if (!first) return [];
+    // One fingerprint may run under several names: the worst verdict counts.
+    const worst = open.find(({ compliant }) => compliant === 0) ?? open.find(({ compliant }) => compliant === null);
+    const { environment_name, last_snapshot_index: snapshot_index, compliant } = worst ?? first;
+    return [{ environment_name, snapshot_index, is_compliant: fromSqlBoolean(compliant) }];
+  });
+  return {
+    artifact_id: row.public_id,
+    name: row.filename,
+    fingerprint: row.fingerprint,
+    flow_name: row.flow_name,
+    trail_name: row.trail_name,
+    git_commit: row.git_commit,
+    commit_url: row.commit_url || null,
+    reported_at: row.created_at,
+    ran_in: ran.slice(0, MAX_NAMED),
+    ran_in_more: hasMore || ran.length > MAX_NAMED,
+  };
+}
+
+export const listPastArtifacts = largeRead({
+  id: "list_past_artifacts",
+  method: "GET",
+  path: "/past/{org}/artifacts",
+  tag: "Past",
+  summary: "List the artifacts of an organization as of a moment",
+  description:
+    "The artifacts that had been reported by then and are still stored, newest first, and where they ran at that " +
+    "moment. The state of their evidence is kept as it is now, and left out.",
+  permission: "artifact:read",
+  audit: null,
+  origin: "assay",
+  params: OrgPath,
+  query: Closed({
+    ...AtMoment,
+    per_page: Type.Optional(Type.Integer({ minimum: 1, maximum: MAX_PER_PAGE, default: 25 })),
+    after: Type.Optional(Type.String({ description: "`next` of the page before" })),
+  }),
+  body: NO_BODY,
+  responses: {
+    200: {
+      description: "One page",
+      schema: named(
+        "PastArtifactList",
+        Closed({
+          data: Type.Array(PastArtifact),
+          next: Nullable(Type.String({ description: "For `after` of the next page; null at the end" })),
+        }),
+      ),
+    },
+  },
+  example: { params: { org: "acme" }, query: { at: "production#1" } },
+  prepare: (context, { query }) =>
+    Promise.resolve({
+      moment: parseMoment(query.at, context.now()),
+      before: query.after ? parseCursor("after", query.after) : null,
+    }),
+  handle(context, { query }, { moment, before }) {
+    const { store, organization } = context;
+    const at = resolveMoment(context, moment);
+    const limit = query.per_page ?? 25;
+    const rows = store.past.listArtifacts(organization.id, { at, before, limit: limit + 1 });
+    const shown = rows.slice(0, limit);
+    return {
+      status: 200,
+      body: {
+        data: shown.map((row) => presentArtifact(context, row, at)),
+        next: rows.length > limit ? toCursor((shown.at(-1) as PastArtifactRow).id) : null,
+      },
+    };
+  },
+});

@@ -1,0 +1,38 @@
+/** What pages say about what they cannot show as of a moment in the past. */
+import { html } from "../html.ts";
+import type { Html } from "../html.ts";
+import type { Content, Visit } from "./page.ts";
+import { icon } from "../components/icon.ts";
+import { empty, linkButton } from "../components/layout.ts";
+
+/** In place of what is not kept. @param what subject of a sentence in the singular, such as "The log" */
+export const notKept = ({ here, to, org }: Pick<Visit, "here" | "to" | "org">, what: string): Html =>
+  html`<section class="card">${empty({
+    icon: "history",
+    title: "Not kept as of then",
+    text: `${what} is stored as it is now. As of a moment there are snapshots of environments with their verdicts, where
+artifacts ran, policy versions, and why a verdict was as it was.`,
+    actions: [
+      linkButton(here({ at: null }), "Show it as of now", { icon: "clock" }),
+      org !== "" && linkButton(to.organization(), "Overview as of then", { icon: "home" }),
+    ],
+  })}</section>`;
+
+/** Above what shows the present all the same. */
+export const presentNote = (text: string): Html =>
+  html`<p class="past-note" role="note">${icon("history")}<span>${text}</span></p>`;
+
+/** The content of a page about something that did not exist, or had ended, at the moment that is shown. */
+export const notThen = (
+  { here }: Pick<Visit, "here">,
+  { title, text, ...place }: { title: string; text: string } & Pick<Content, "section" | "crumbs" | "timePath">,
+): Content => ({
+  ...place,
+  title,
+  main: html`<section class="card"><h1 class="vh">${title}</h1>${empty({
+    icon: "history",
+    title: "Not there at that moment",
+    text,
+    actions: linkButton(here({ at: null }), "Show it as of now", { icon: "clock" }),
+  })}</section>`,
+});
