@@ -4,15 +4,17 @@ import { addList } from "./gathering.ts";
 import type { Gathering } from "./gathering.ts";
 import { toControlRecord, toPolicyRecord, toTypeRecord } from "./records.ts";
 
+type Referring = Pick<Gathering, "context" | "members" | "references">;
+
 /** Policies come first, because they refer to controls. */
-export function gatherReferences(gathering: Gathering): void {
+export function gatherReferences(gathering: Referring): void {
   gatherPolicies(gathering);
   gatherControls(gathering);
   gatherCustomTypes(gathering);
   gatherTemplates(gathering);
 }
 
-function gatherPolicies(gathering: Gathering): void {
+function gatherPolicies(gathering: Referring): void {
   const { context, references, members } = gathering;
   const { auditPackages } = context.store;
   const versionIds = [...references.policyVersions].sort((a, b) => a - b);
@@ -30,7 +32,7 @@ function gatherPolicies(gathering: Gathering): void {
 }
 
 /** None where the stored policy cannot be read. */
-function controlsInPolicy({ context }: Gathering, versionId: number): string[] {
+function controlsInPolicy({ context }: Referring, versionId: number): string[] {
   try {
     return context.store.policies.getDocument(versionId).controls.map(({ control }) => control);
   } catch {
@@ -38,7 +40,7 @@ function controlsInPolicy({ context }: Gathering, versionId: number): string[] {
   }
 }
 
-function gatherControls(gathering: Gathering): void {
+function gatherControls(gathering: Referring): void {
   const { store, organization } = gathering.context;
   addList(gathering, "controls.json", {
     rows: [...gathering.references.controls]
@@ -48,7 +50,7 @@ function gatherControls(gathering: Gathering): void {
   });
 }
 
-function gatherCustomTypes(gathering: Gathering): void {
+function gatherCustomTypes(gathering: Referring): void {
   const { context, references, members } = gathering;
   const rows = [...references.customTypes].sort().flatMap((key) => {
     const [version, name] = JSON.parse(key) as [number, string];
@@ -59,7 +61,7 @@ function gatherCustomTypes(gathering: Gathering): void {
     if (schema_json !== null) members?.text(typeFileName(name, version), [schema_json]);
 }
 
-function gatherTemplates({ context, references, members }: Gathering): void {
+function gatherTemplates({ context, references, members }: Referring): void {
   for (const publicId of [...references.templates].sort()) {
     const content = context.store.auditPackages.findTemplate(publicId);
     if (content !== null) members?.text(templateFileName(publicId), [content]);

@@ -184,17 +184,26 @@ function gatherAttestations(gathering: Gathering): void {
 
 const CUSTOM_TYPE_PREFIX = "custom:";
 
-/** Reports an attestation and returns its record. */
-function addAttestation(gathering: Gathering, row: PlacedAttestationRow): object {
-  const { context, files, report, references } = gathering;
+/** The record of an attestation; notes what it refers to. */
+export function readAttestation(
+  { context, files, references }: Pick<Gathering, "context" | "files" | "references">,
+  row: PlacedAttestationRow,
+) {
   const { evidence_digest: digest, evidence_size: size } = row;
   const evidence = digest === null || size === null ? null : files.state(digest, size);
   const record = toAttestationRecord(context, row, evidence);
-  noteTime(gathering, row.created_at);
   if (row.control !== null) references.controls.add(row.control);
   const version = record.audit.custom_type_version;
   if (version !== null && row.type.startsWith(CUSTOM_TYPE_PREFIX))
     references.customTypes.add(JSON.stringify([version, row.type.slice(CUSTOM_TYPE_PREFIX.length)]));
+  return { record, evidence };
+}
+
+/** Reports an attestation and returns its record. */
+function addAttestation(gathering: Gathering, row: PlacedAttestationRow): object {
+  const { report } = gathering;
+  const { record, evidence } = readAttestation(gathering, row);
+  noteTime(gathering, row.created_at);
   const belongsTo =
     row.scope === "trail" ? "the trail" : describeArtifacts(record.audit.belongs_to, row.target_artifacts_json);
   report.attestations.add(toReportAttestation(row, belongsTo, evidence));

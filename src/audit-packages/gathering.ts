@@ -1,15 +1,19 @@
 /** What the steps of gathering a package share: the source, the members, the report and the references still to add. */
 import type { PresenterContext } from "../contract/presenter-context.ts";
-import type { PackageSubject } from "../store/environments/audit-packages.ts";
+import type { PackageSubject, RecordSubject } from "../store/environments/audit-packages.ts";
 import type { EvidenceFiles } from "./evidence.ts";
 import type { Members } from "./members.ts";
 import { createSampler } from "./report.ts";
 import type { About, AuditReport, Sample, Sampler } from "./report.ts";
 
-/** Where a package is read from. */
-export type PackageSource = { context: PresenterContext; subject: PackageSubject; files: EvidenceFiles };
+/** Where a package is read from; by default one of records. */
+export type PackageSource<Subject extends PackageSubject = RecordSubject> = {
+  context: PresenterContext;
+  subject: Subject;
+  files: EvidenceFiles;
+};
 
-type ReportBuilder = {
+export type ReportBuilder = {
   [Field in keyof AuditReport]: AuditReport[Field] extends Sample<infer Item> ? Sampler<Item> : AuditReport[Field];
 };
 
@@ -33,7 +37,9 @@ export type Gathering = PackageSource & {
 };
 
 /** How many items of each list the report shows. */
-const SAMPLE_SIZES = { trails: 50, artifacts: 200, attestations: 500, runs: 200, allowances: 100, omitted: 200 };
+const SAMPLE_SIZES = { trails: 50, artifacts: 200, attestations: 500, runs: 200, allowances: 100 };
+/** The manifest lists all omitted files. */
+export const MAX_OMITTED = 200;
 
 export function startGathering(source: PackageSource, members: Members | null): Gathering {
   return {
@@ -50,11 +56,18 @@ export function startGathering(source: PackageSource, members: Members | null): 
       events: 0,
       deployments: 0,
       evidence: { files: 0, bytes: 0 },
-      omitted: createSampler(SAMPLE_SIZES.omitted, "first"),
+      omitted: createSampler(MAX_OMITTED, "first"),
     },
-    references: { templates: new Set(), policyVersions: new Set(), customTypes: new Set(), controls: new Set() },
+    references: createReferences(),
   };
 }
+
+export const createReferences = (): References => ({
+  templates: new Set(),
+  policyVersions: new Set(),
+  customTypes: new Set(),
+  controls: new Set(),
+});
 
 /** Counts an event of the package, in epoch seconds, towards the time up to which it covers the records. */
 export function noteTime({ report }: Gathering, time: number | null): void {
@@ -63,7 +76,7 @@ export function noteTime({ report }: Gathering, time: number | null): void {
 
 /** Adds a list of records as a member; without members it runs `toRecord` for its effect on the report. */
 export function addList<Row>(
-  { members }: Gathering,
+  { members }: Pick<Gathering, "members">,
   name: string,
   { rows, toRecord }: { rows: Iterable<Row>; toRecord: (row: Row) => unknown },
 ): void {
@@ -75,7 +88,7 @@ export function* mapEach<From, To>(items: Iterable<From>, map: (item: From) => T
   for (const item of items) yield map(item);
 }
 
-function describeSubject({ store, organization, urls }: PresenterContext, subject: PackageSubject): About {
+function describeSubject({ store, organization, urls }: PresenterContext, subject: RecordSubject): About {
   if (subject.kind === "trail") {
     const row = store.trails.get(subject.trailId);
     const flow = store.flows.get(row.flow_id).name;

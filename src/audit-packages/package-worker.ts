@@ -12,8 +12,9 @@ import type { MessagePort } from "node:worker_threads";
 import { urlsFor } from "../contract/urls.ts";
 import { createDamagedFiles, DamagedMemberError, openLocalEvidence, withSmallEvidence } from "./evidence.ts";
 import type { EvidenceFiles } from "./evidence.ts";
+import { generateBinderPackage } from "./binder-package.ts";
 import { generatePackage, generateReport } from "./package.ts";
-import type { ByteGenerator, PackageInput } from "./package.ts";
+import type { ByteGenerator } from "./package.ts";
 import { renderReport } from "./pdf/render.ts";
 import { createRemoteEvidence, UnreachableEvidenceError } from "./remote-evidence.ts";
 import type { PackageSubject } from "../store/environments/audit-packages.ts";
@@ -166,10 +167,10 @@ function generate({ what, organizationId, subject, baseUrl }: PackageRequest, fi
   db.exec("BEGIN");
   try {
     const context = { store, urls: urlsFor(baseUrl), organization: store.organizations.get(organizationId) };
-    const input: PackageInput = { context, subject, files, render: renderReport };
-    return what === "report"
-      ? generateReport(input)
-      : generatePackage(input, (name) => join(staging, `package-${randomUUID()}-${name}`));
+    const pathFor = (name: string): string => join(staging, `package-${randomUUID()}-${name}`);
+    if (subject.kind === "binder") return generateBinderPackage({ context, subject, files }, pathFor);
+    const input = { context, subject, files, render: renderReport };
+    return what === "report" ? generateReport(input) : generatePackage(input, pathFor);
   } finally {
     if (db.inTransaction) db.exec("COMMIT");
   }

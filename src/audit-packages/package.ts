@@ -8,15 +8,16 @@ import { gatherRecords } from "./gather.ts";
 import { listOmittedEvidence } from "./gather-evidence.ts";
 import { mapEach } from "./gathering.ts";
 import type { PackageSource } from "./gathering.ts";
+import type { PackageSubject } from "../store/environments/audit-packages.ts";
 import { createMembers, stringifyList } from "./members.ts";
 import type { Members } from "./members.ts";
 import { renderReadme } from "./readme.ts";
-import type { AuditReport, OmittedEvidence } from "./report.ts";
+import type { About, AuditReport, BinderAbout, OmittedEvidence, Sample } from "./report.ts";
 
 /** Incremented with every change that a program reading packages has to know of. */
 const FORMAT_VERSION = 2;
 
-export type PackageInput = PackageSource & {
+type PackageInput = PackageSource & {
   /** Renders the readable report as PDF. */
   render: (report: AuditReport) => Uint8Array;
 };
@@ -42,27 +43,48 @@ export function generatePackage({ render, ...source }: PackageInput, pathFor: (n
   try {
     const report = gatherRecords(source, members);
     const pdfName = source.subject.kind === "trail" ? "trail-page.pdf" : "artifact-page.pdf";
-    members.prepend(() => {
-      members.text("README.txt", [renderReadme(report, pdfName)]);
-      members.bytes(pdfName, render(report));
+    const sealed = { ...report, directory: formatAuditPackageName(report.about) };
+    return sealPackage(members, sealed, {
+      source,
+      addFront() {
+        members.text("README.txt", [renderReadme(report, pdfName)]);
+        members.bytes(pdfName, render(report));
+      },
     });
-    members.prepend(() =>
-      members.text(
-        "manifest.json",
-        manifest(report, members, () => listOmittedEvidence(source)),
-      ),
-    );
-    members.prepend(() => members.text("SHA256SUMS", checksums(members)));
-    return archive(members, report, source.files);
   } catch (error) {
     members.close();
     throw error;
   }
 }
 
-function* archive(members: Members, { about, asOf }: AuditReport, files: EvidenceFiles): ByteGenerator {
+/** `directory`: of all members. `asOf`: epoch seconds up to which the package covers the records. */
+type Sealed = {
+  about: About | BinderAbout;
+  directory: string;
+  asOf: number;
+  omitted: Sample<OmittedEvidence>;
+};
+
+/** Puts manifest and checksums in front of all members. @returns the bytes, which need the database no longer */
+export function sealPackage(
+  members: Members,
+  sealed: Sealed,
+  { source, addFront }: { source: PackageSource<PackageSubject>; addFront: () => void },
+): ByteGenerator {
+  members.prepend(addFront);
+  members.prepend(() =>
+    members.text(
+      "manifest.json",
+      manifest(sealed, members, () => listOmittedEvidence(source)),
+    ),
+  );
+  members.prepend(() => members.text("SHA256SUMS", checksums(members)));
+  return archive(members, sealed, source.files);
+}
+
+function* archive(members: Members, { directory, asOf }: Sealed, files: EvidenceFiles): ByteGenerator {
   try {
-    yield* gzip(tar(archiveEntries(members, { directory: formatAuditPackageName(about), asOf }, files)));
+    yield* gzip(tar(archiveEntries(members, { directory, asOf }, files)));
   } finally {
     members.close();
   }
@@ -86,7 +108,7 @@ function* archiveEntries(
 
 /** @param listOmitted lists all omitted evidence; called when the report holds only some of it */
 function* manifest(
-  { about, asOf, omitted }: AuditReport,
+  { about, asOf, omitted }: Sealed,
   members: Members,
   listOmitted: () => Iterable<OmittedEvidence>,
 ): Generator<string> {

@@ -1,6 +1,6 @@
 /** README.txt of a package, for readers who do not know Assay. */
 import { formatBytes, pluralize, formatTime } from "./format.ts";
-import type { About, AuditReport } from "./report.ts";
+import type { About, AuditReport, BinderAbout } from "./report.ts";
 
 /** @param pdfName member name of the readable report */
 export function renderReadme(report: AuditReport, pdfName: string): string {
@@ -52,15 +52,83 @@ const VERIFICATION_LINES = [
   "a transfer that you trust, or a digest of the package from a source that you trust.",
 ];
 
+/** @param binder `summary`: its paragraph; `attestations`: how many records there are */
+export function renderBinderReadme({
+  about,
+  summary,
+  attestations,
+  evidence,
+  omitted,
+}: Pick<AuditReport, "evidence" | "omitted"> & { about: BinderAbout; summary: string; attestations: number }): string {
+  const { of, name, organization, from, to, url } = about;
+  return [
+    `Audit binder of ${of} '${name}'`,
+    `Organization '${organization}'`,
+    `${formatTime(from)} to ${formatTime(to)}`,
+    url,
+    "",
+    ...wrap(summary),
+    "",
+    `This package has ${pluralize(attestations, "attestation")} and ${pluralize(evidence.files, "evidence file")} ` +
+      `(${formatBytes(evidence.bytes)}).`,
+    "All records were read at the same moment. The same records always give a package with the same bytes.",
+    "",
+    ...VERIFICATION_LINES,
+    "",
+    "Members",
+    "",
+    ...alignLines(BINDER_MEMBERS),
+    "",
+    ...READING_LINES,
+    ...omittedLines({ omitted }),
+    "",
+  ].join("\n");
+}
+
+const MANIFEST_LINES: MemberLine[] = [
+  [
+    "manifest.json",
+    "the subject of the package, and name, size and SHA-256 of all members except itself and SHA256SUMS",
+  ],
+  ["SHA256SUMS", "the digests of all members, manifest.json included, in the format of sha256sum"],
+];
+const POLICY_LINE = "their texts, as uploaded, are in policies/";
+const BINDER_MEMBERS: readonly MemberLine[] = [
+  ["binder.json", "the binder: summary, figures, what is missing, decisions, rules, changes, index of the evidence"],
+  ...MANIFEST_LINES,
+  ["attestations.json", "every attestation in the scope of the binder, with overrides, oldest first"],
+  ["policies.json", `the policy versions in force in the period; ${POLICY_LINE}`],
+  ["controls.json", "the controls that decisions and policies refer to, with all versions"],
+  ["custom-types.json", "the custom types that evaluated attestations; their schemas are in custom-types/"],
+  ["evidence/", "the attached files, and policy and input of the evaluations that decided, each below its SHA-256"],
+];
+
+/** Characters of a line of text. */
+const LINE_CHARS = 118;
+
+function wrap(text: string): string[] {
+  const lines: string[] = [];
+  let line = "";
+  for (const word of text.split(" ")) {
+    if (line !== "" && line.length + word.length >= LINE_CHARS) {
+      lines.push(line);
+      line = word;
+    } else line = line === "" ? word : `${line} ${word}`;
+  }
+  return [...lines, line];
+}
+
+type MemberLine = [name: string, description: string];
+function alignLines(members: readonly MemberLine[]): string[] {
+  const width = Math.max(...members.map(([name]) => name.length));
+  return members.map(([name, description]) => `  ${name.padEnd(width)}  ${description}`);
+}
+
 function memberLines(about: About, pdfName: string): string[] {
   const isTrail = about.kind === "trail";
-  const members: [name: string, description: string][] = [
+  return alignLines([
     [pdfName, "the readable report: verdict, reasons, checklist, attestations, environments"],
-    [
-      "manifest.json",
-      "the subject of the package, and name, size and SHA-256 of all members except itself and SHA256SUMS",
-    ],
-    ["SHA256SUMS", "the digests of all members, manifest.json included, in the format of sha256sum"],
+    ...MANIFEST_LINES,
     ["flow.json", "the flow"],
     isTrail
       ? ["trail.json", "the trail: verdict and reasons, template, and the whole history"]
@@ -73,14 +141,12 @@ function memberLines(about: About, pdfName: string): string[] {
     ],
     ["deployments.json", "when the artifacts started in each environment"],
     ["allowlist.json", "who allowed the artifacts regardless of the policies, why, and until when"],
-    ["policies.json", "the policy versions behind these verdicts; their texts, as uploaded, are in policies/"],
+    ["policies.json", `the policy versions behind these verdicts; ${POLICY_LINE}`],
     ["controls.json", "the controls that decisions and policies refer to"],
     ["custom-types.json", "the custom types that evaluated attestations; their schemas are in custom-types/"],
     ["templates/", "the flow templates that were in force, as uploaded"],
     ["evidence/", "the attached files, and policy and input of the evaluations that decided, each below its SHA-256"],
-  ];
-  const width = Math.max(...members.map(([name]) => name.length));
-  return members.map(([name, description]) => `  ${name.padEnd(width)}  ${description}`);
+  ]);
 }
 
 const READING_LINES = [
@@ -94,7 +160,7 @@ const READING_LINES = [
   "  A record marked as damaged could not be read from the server's database.",
 ];
 
-function omittedLines({ omitted: { items, total } }: AuditReport): string[] {
+function omittedLines({ omitted: { items, total } }: Pick<AuditReport, "omitted">): string[] {
   if (total === 0) return [];
   return [
     "",

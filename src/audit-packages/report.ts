@@ -18,6 +18,17 @@ export type About =
   | { kind: "trail"; organization: string; flow: string; trail: string; trail_id: string; url: string }
   | { kind: "artifact"; organization: string; flow: string; fingerprint: string; filename: string; url: string };
 
+/** The same of a package with a binder. Times in epoch seconds. */
+export type BinderAbout = {
+  kind: "binder";
+  organization: string;
+  of: "control" | "environment" | "flow";
+  name: string;
+  from: number;
+  to: number;
+  url: string;
+};
+
 export type ReportTrail = {
   name: string;
   description: string | null;

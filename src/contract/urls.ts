@@ -54,6 +54,8 @@ export function urlsFor(baseUrl: string) {
       `${page(org, "why")}${formatQuery(place)}`,
     /** @param query without a question mark; empty for none */
     changesFeed: (org: string, query: string) => `${api("changes", org, "atom")}${query === "" ? "" : `?${query}`}`,
+    auditBinderPage: (org: string, query: Readonly<Record<string, string>>) =>
+      `${page(org, "audit-binder")}${formatQuery(query)}`,
     membersPage: (org: string) => page(org, "settings", "members"),
     serviceAccountPage: (org: string, name: string) => page(org, "settings", "service-accounts", name),
     /** See wire-contract 4. */

@@ -78,6 +78,13 @@ export function formatAuditPackageName(
   return `audit-package-${about.flow}-${subject}`.slice(0, MAX_PACKAGE_NAME_CHARS);
 }
 
+/** The same of a package with a binder of a period, in epoch seconds; the days at its ends are in the name. */
+export function formatAuditBinderName({ name, from, to }: { name: string; from: number; to: number }): string {
+  const day = (at: number): string => new Date(at * 1000).toISOString().slice(0, "2026-01-31".length);
+  const days = `${day(from)}-${day(to)}`;
+  return `audit-binder-${name.slice(0, MAX_PACKAGE_NAME_CHARS - days.length)}-${days}`;
+}
+
 // Not an LRU: its keys are constants of the code, some twenty of them, so it cannot grow.
 const compiledPatterns = new Map<string, RegExp>();
 

@@ -214,6 +214,12 @@ function queriesOf(
     ];
     return pairs.map(([one, other]) => queryText({ snappish1: one, snappish2: other }));
   }
+  // Binders of everything until now; not until the request, so that all of them are the same.
+  if ("control" in properties && "flow" in properties) {
+    const period = { from: "2001-01-01", to: (Date.now() / 1000).toFixed(3) };
+    const { env_name: environment, flow_name: flow } = target;
+    return [queryText({ environment, ...period }), queryText({ flow, ...period })];
+  }
   const given: Record<string, unknown> = {};
   for (const name of required) if (name in (example.query ?? {})) given[name] = target[name] ?? example.query?.[name];
   if ("commit_list" in properties) given["commit_list"] = COMMIT;

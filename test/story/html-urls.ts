@@ -12,6 +12,7 @@ const FILES = new Set([
   "get_audit_package",
   "download_trail_audit_package",
   "download_trail_audit_pdf",
+  "download_audit_binder",
 ]);
 /** The story has no Rego policies, which have no pages. */
 const isRego = (path: string): boolean => /^\/(?:rego-policies|evaluations)\//.test(path);
@@ -24,6 +25,7 @@ const SBOM = "image-sbom";
 
 const QUERIES: Readonly<Record<string, string>> = {
   search_names: "?q=release",
+  get_audit_binder: "?environment=production-eu&limit=20",
   list_attestations_for_criteria: `?flow_name=backend-api&commit_list=${commitOf("release-2.40.3", "a90b2c4")}`,
   environment_diff: "?snappish1=production-eu%23-2&snappish2=production-eu",
   compare_snapshots: "?snappish1=production-eu%23-2&snappish2=production-eu",

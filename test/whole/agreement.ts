@@ -39,6 +39,10 @@ const BEYOND_SCHEMAS: readonly { field?: RegExp; text?: RegExp; reason: string }
     text: /^Input should be a valid (?:number|integer) \[/,
     reason: "how the number is written in the query: schemas speak of values",
   },
+  {
+    text: /^Exactly one of control, environment and flow|after the end of the period/,
+    reason: "what other parameters of the query are",
+  },
   { text: /Did you mean '/, reason: "a key that looks like a slip, in a body whose unknown keys are ignored" },
   {
     text: /the type of the attestation that is overridden|which the template expects/,

@@ -35,6 +35,7 @@ const READ_ELSEWHERE: readonly string[] = [
   "get_audit_package",
   "download_trail_audit_package",
   "download_trail_audit_pdf",
+  "download_audit_binder",
 ];
 
 const test = suite("whole/plans");

@@ -42,6 +42,7 @@ const NEVER_SUCCEEDS: Readonly<Record<string, string>> = {
 const NEEDS_A_FILE: readonly string[] = [
   "get_audit_package",
   "download_trail_audit_package",
+  "download_audit_binder",
   "download_trail_audit_pdf",
 ];
 

@@ -3,15 +3,18 @@ import { Type } from "typebox";
 import { allows } from "../../domain/access.ts";
 import type { OrgPermission } from "../../domain/access.ts";
 import { forbidden, invalid } from "../../errors.ts";
-import { composeBinder } from "../../contract/binder/compose.ts";
+import { composeBinder, describeBinder } from "../../contract/binder/compose.ts";
+import { openBinder } from "../../contract/binder/scope.ts";
 import type { BinderScope } from "../../contract/binder/scope.ts";
 import { AuditBinder } from "../../contract/binder/shapes.ts";
+import { formatAuditBinderName } from "../../domain/names.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Message } from "../../http/schema.ts";
 import { BINDER_KINDS } from "../../store/environments/history/binder-scope.ts";
 import type { BinderKind, BinderSubject } from "../../store/environments/history/binder-scope.ts";
-import { largeRead } from "../context.ts";
+import { largeRead, operation } from "../context.ts";
 import type { ReadingContext } from "../context.ts";
+import { PACKAGE_RESPONSE, openPackage } from "../flows/audit-packages.ts";
 import { OrgPath } from "../paths.ts";
 import { PeriodWindow, parsePeriod } from "../time-window.ts";
 
@@ -117,4 +120,42 @@ export const getAuditBinder = largeRead({
     status: 200,
     body: composeBinder(context, scope, query.limit ?? null).document,
   }),
+});
+
+export const downloadAuditBinder = operation({
+  id: "download_audit_binder",
+  origin: "assay",
+  method: "GET",
+  path: "/audit-binder/{org}/package",
+  tag: "Audit Binders",
+  summary: "Download an audit binder with its evidence",
+  description:
+    "The binder as a package: a gzipped tar archive with one directory. It has the document as `binder.json`, every " +
+    "attestation in its scope, the policies in force with their texts, controls and custom types, and the attached " +
+    "files. Verify it with `sha256sum --check SHA256SUMS`. The same records give the same bytes for a period that is " +
+    "over. A download that fails midway is truncated.",
+  permission: "environment:read",
+  audit: null,
+  params: OrgPath,
+  query: Closed(FILTERS),
+  body: NO_BODY,
+  responses: {
+    200: PACKAGE_RESPONSE,
+    404: { description: "No such control, environment or flow", schema: Message },
+  },
+  example: { params: { org: "acme" }, query: { control: "SDLC-7", from: "2026-01-01", to: "2026-03-31" } },
+  handle(context, { query }) {
+    const scope = readBinderScope(context, query);
+    const { key } = openBinder(context, scope);
+    const { now, seesPeople, from, to } = scope;
+    const name = formatAuditBinderName({ name: describeBinder(context, scope).name, from, to });
+    return {
+      status: 200,
+      stream: {
+        contentType: "application/gzip",
+        filename: `${name}.tar.gz`,
+        open: (gone) => openPackage(context, { kind: "binder", key, now, seesPeople }, gone),
+      },
+    };
+  },
 });

@@ -42,8 +42,15 @@ const requestOf = ({ organization, urls }: ReadingContext, subject: PackageSubje
   baseUrl: urls.root,
 });
 
+/** A whole package in the OpenAPI document. */
+export const PACKAGE_RESPONSE = { description: "The archive", ...binary("application/gzip"), isStream: true } as const;
+
 /** Opens a package. An error before its first byte becomes the response. @throws AppError 503 */
-async function openPackage(context: ReadingContext, subject: PackageSubject, gone: AbortSignal): Promise<Readable> {
+export async function openPackage(
+  context: ReadingContext,
+  subject: PackageSubject,
+  gone: AbortSignal,
+): Promise<Readable> {
   try {
     return await context.packages.open(requestOf(context, subject), gone);
   } catch (error) {
@@ -137,7 +144,7 @@ export const downloadTrailAuditPackage = operation({
   query: NoQuery,
   body: NO_BODY,
   responses: {
-    200: { description: "The archive", ...binary("application/gzip"), isStream: true },
+    200: PACKAGE_RESPONSE,
     404: { description: "No such flow or trail", schema: Message },
   },
   example: { params: { org: "acme", flow_name: "payments", trail_name: "release-1.4.0" } },

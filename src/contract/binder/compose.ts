@@ -8,8 +8,8 @@ import { unlimitedAllowance, listAllowance } from "../large-json.ts";
 import { presentOneByOne } from "../placeholders.ts";
 import { presentEntries } from "../changes/present.ts";
 import { gatherRuleChanges } from "../changes/gather.ts";
-import type { BinderTrailRow, DecisionRow } from "../../store/environments/history/binder-records.ts";
-import { presentRunGap, presentTrailGap, releaseGaps, runGaps } from "./gaps.ts";
+import type { DecisionRow } from "../../store/environments/history/binder-records.ts";
+import { presentRunGap, presentTrailGap, runGaps } from "./gaps.ts";
 import { presentAllowance, presentDecision, presentFile, presentTrail } from "./records.ts";
 import { gatherReleases, presentRequirements } from "./releases.ts";
 import type { Releases } from "./releases.ts";
@@ -38,11 +38,14 @@ export function composeBinder(
   const binder = openBinder(context, scope);
   const { key } = binder;
   const { binderRecords } = context.store;
-  const about = describeSubject(context, scope);
+  const about = describeBinder(context, scope);
   const releases = gatherReleases(binder);
   const inForce = gatherRules(binder, releases.startedIn);
   const verdicts = scope.subject.kind === "environment" ? gatherVerdicts(binder, scope.subject.id) : null;
-  const trails = scope.subject.kind === "flow" ? binderRecords.listTrailIds(key) : null;
+  const trails: Trails =
+    scope.subject.kind === "flow"
+      ? { all: binderRecords.listTrailIds(key), unfinished: binderRecords.listUnfinishedTrailIds(key) }
+      : null;
   const allowances = binderRecords.listAllowanceIds(
     scope.subject.kind === "control" ? { ...key, environmentIds: [...inForce.environments] } : key,
   );
@@ -66,7 +69,7 @@ export function composeBinder(
     decisions: decisionPart(parts),
     verdicts: verdicts && listPart(verdicts.intervals, limit, (one) => presentVerdict(binder, about.name, one)),
     trails:
-      trails && listPart(trails, limit, ({ id }) => presentTrail(context, binderRecords.getTrail(id), about.name)),
+      trails && listPart(trails.all, limit, (id) => presentTrail(context, binderRecords.getTrail(id), about.name)),
     required: listPart(presentRequirements(binder, releases), limit, (row) => row),
     coverage: scope.subject.kind === "control" ? coverageOf(binder, inForce) : null,
     allowlist: listPart(allowances, limit, (id) => presentAllowance(context, binderRecords.getAllowance(id))),
@@ -83,9 +86,10 @@ export function composeBinder(
 }
 
 type Parts = { binder: Binder; limit: number | null };
-type Trails = { id: number; state: BinderTrailRow["state"] }[] | null;
+/** Ids of the trails, and of those that are not compliant. */
+type Trails = { all: number[]; unfinished: number[] } | null;
 
-function describeSubject({ store, urls, organization }: BinderContext, { subject }: BinderScope) {
+export function describeBinder({ store, urls, organization }: BinderContext, { subject }: BinderScope) {
   const { name: org } = organization;
   switch (subject.kind) {
     case "control": {
@@ -114,7 +118,6 @@ function countFigures(
   const decisions = binderRecords.countDecisions(key);
   const files = binderRecords.countFiles(key);
   const { releases, starts } = found;
-  const compliantTrails = trails?.filter(({ state }) => state === "COMPLIANT").length ?? 0;
   const counted: Partial<Record<Figure, number>> = {
     ...(scope.subject.kind === "control"
       ? {
@@ -139,9 +142,9 @@ function countFigures(
       seconds_unknown: verdicts.seconds.unknown,
     }),
     ...(trails && {
-      trails: trails.length,
-      trails_compliant: compliantTrails,
-      trails_not_compliant: trails.length - compliantTrails,
+      trails: trails.all.length,
+      trails_compliant: trails.all.length - trails.unfinished.length,
+      trails_not_compliant: trails.unfinished.length,
     }),
     evidence_files: files.total,
     evidence_bytes: files.bytes,
@@ -153,13 +156,20 @@ function missingPart(
   { binder, limit }: Parts,
   { releases, trails, flow }: { releases: Releases; trails: Trails; flow: string },
 ) {
-  const { binderRecords } = binder.context.store;
+  const { binders, binderRecords } = binder.context.store;
   if (trails === null) {
-    const gaps = binder.scope.subject.kind === "control" ? releaseGaps(binder, releases) : runGaps(binder);
-    return listPart(gaps, limit, (gap): GapValue => presentRunGap(binder, gap));
+    if (binder.scope.subject.kind === "environment")
+      return listPart(runGaps(binder), limit, (gap): GapValue => presentRunGap(binder, gap));
+    // Ids rise with time, in all environments.
+    const latestFirst = releases.gaps.sort((a, b) => b - a);
+    return listPart(
+      latestFirst,
+      limit,
+      (id): GapValue => presentRunGap(binder, { id, last: binders.getLastIndex(id) }),
+    );
   }
-  const gaps = trails.filter(({ state }) => state !== "COMPLIANT");
-  return listPart(gaps, limit, ({ id }): GapValue => presentTrailGap(binder, binderRecords.getTrail(id), flow));
+  const present = (id: number): GapValue => presentTrailGap(binder, binderRecords.getTrail(id), flow);
+  return listPart(trails.unfinished, limit, present);
 }
 
 function decisionPart({ binder: { context, key }, limit }: Parts) {

@@ -5,7 +5,6 @@ import type { BinderRunRow } from "../../store/environments/history/binders.ts";
 import { OPEN } from "../../store/environments/snapshots.ts";
 import { NO_CAUSES } from "../../store/environments/verdict-causes.ts";
 import { DAMAGED, readEvaluation } from "../changes/read-details.ts";
-import type { Releases } from "./releases.ts";
 import { snapshotRange } from "./scope.ts";
 import type { Binder } from "./scope.ts";
 import type { GapValue } from "./shapes.ts";
@@ -13,33 +12,26 @@ import type { GapValue } from "./shapes.ts";
 /** A row that begins a gap, and the last snapshot of the gap. */
 type RunGap = { id: number; last: number };
 
-/** Releases of a control without a decision that satisfied the rules, latest first. */
-export const releaseGaps = ({ context: { store } }: Binder, { gaps }: Releases): RunGap[] =>
-  gaps
-    .map(({ id }) => id)
-    .sort((a, b) => b - a)
-    .map((id) => ({ id, last: store.binders.getLastIndex(id) }));
-
 /** When artifacts of an environment ran without being compliant, latest first. */
 export function runGaps(binder: Binder): RunGap[] {
   const { context, places } = binder;
-  const gaps: (RunGap & { state: string })[] = [];
+  const gaps: RunGap[] = [];
   for (const { id } of places) {
     const range = snapshotRange(binder, id);
     if (range === null) continue;
     /** What may go on in a further row, as with other instances. */
-    const open = new Map<string, RunGap & { state: string }>();
+    const open = new Map<string, { gap: RunGap; state: string }>();
     for (const row of context.store.binders.listRuns(id, range)) {
-      const key = JSON.stringify([row.started_index, row.fingerprint, row.name]);
+      const key = `${row.started_index} ${row.fingerprint} ${row.name}`;
       const state = `${row.compliant} ${row.allowlist_id}`;
       const known = open.get(key);
-      if (known?.state === state && known.last === row.first_index - 1) {
-        known.last = row.last_index;
+      if (known?.state === state && known.gap.last === row.first_index - 1) {
+        known.gap.last = row.last_index;
         continue;
       }
-      const gap = { id: row.id, last: row.last_index, state };
-      open.set(key, gap);
+      const gap = { id: row.id, last: row.last_index };
       gaps.push(gap);
+      if (gap.last !== OPEN) open.set(key, { gap, state });
     }
   }
   return gaps.sort((a, b) => b.id - a.id);

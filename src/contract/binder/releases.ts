@@ -27,8 +27,8 @@ export type Releases = {
   starts: { total: number; compliant: number; allowed: number };
   /** Of the control of the binder. */
   releases: { total: number; satisfied: number; allowed: number };
-  /** Rows of releases without a decision that satisfied the rules; oldest first in each environment. */
-  gaps: { id: number; isAllowed: boolean }[];
+  /** Ids of the rows of releases without a decision that satisfied the rules; oldest first in each environment. */
+  gaps: number[];
   tallies: Tally[];
   /** Ids of the environments in which something started. */
   startedIn: Set<number>;
@@ -61,7 +61,7 @@ export function gatherReleases(binder: Binder): Releases {
         if (subject.kind !== "control") continue;
         found.releases.total += 1;
         if (demand.isSatisfied) found.releases.satisfied += 1;
-        else found.gaps.push({ id: row.id, isAllowed });
+        else found.gaps.push(row.id);
         if (!demand.isSatisfied && isAllowed) found.releases.allowed += 1;
       }
     }

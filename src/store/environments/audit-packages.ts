@@ -6,14 +6,19 @@ import { PLACED_ARTIFACTS } from "../flows/artifacts.ts";
 import type { PlacedArtifactRow } from "../flows/artifacts.ts";
 import { PLACED_ATTESTATIONS } from "../attestations/attestations.ts";
 import type { EnvironmentType } from "./environments.ts";
+import { ATTESTED, forEachKind, parametersOf } from "./history/binder-scope.ts";
+import type { BinderKey, BinderKind, BinderParameters } from "./history/binder-scope.ts";
 import type { EvaluatedArtifactRow, SnapshotCause } from "./snapshots.ts";
 import type { DbReader } from "../db/types.ts";
 import type { PlacedAttestationRow } from "../attestations/attestation-rows.ts";
 
-/** The subject of a package: a trail, or a fingerprint in a flow. */
-export type PackageSubject =
+/** The subject of a package of records: a trail, or a fingerprint in a flow. */
+export type RecordSubject =
   | { kind: "trail"; trailId: number }
   | { kind: "artifact"; flowId: number; fingerprint: string };
+/** The subject of a package with a binder. `seesPeople`: whether it has changes of members and keys. */
+export type BinderPackageSubject = { kind: "binder"; key: BinderKey; now: number; seesPeople: boolean };
+export type PackageSubject = RecordSubject | BinderPackageSubject;
 
 /** An attached file, once for each name it was uploaded under. `reported_at`: its first report, epoch seconds. */
 type EvidenceRow = { digest: string; filename: string | null; size: number; reported_at: number };
@@ -100,7 +105,7 @@ const OF_ARTIFACT = `SELECT b.attestation_id FROM artifacts a JOIN attestation_b
   UNION SELECT on_trail.id FROM artifacts a JOIN attestations on_trail ON on_trail.trail_id = a.trail_id
     WHERE a.flow_id = @flow AND a.fingerprint = @fingerprint AND on_trail.scope = 'trail'`;
 
-type Key = { trail: number } | { flow: number; fingerprint: string };
+type Key = { trail: number } | { flow: number; fingerprint: string } | BinderParameters;
 
 export function auditPackageStore(db: DbReader) {
   // Sorts ids alone and then reads each record by its id: a sort of whole records would hold all of them.
@@ -108,6 +113,7 @@ export function auditPackageStore(db: DbReader) {
   const attestationIds = {
     trail: ids("SELECT id FROM attestations WHERE trail_id = @trail ORDER BY id"),
     artifact: ids(`SELECT att.id FROM attestations att WHERE att.id IN (${OF_ARTIFACT}) ORDER BY att.id`),
+    ...forEachKind((kind) => ids(`SELECT att.id FROM attestations att WHERE ${ATTESTED[kind]} ORDER BY att.id`)),
   };
   const artifactIds = {
     trail: ids("SELECT id FROM artifacts WHERE trail_id = @trail ORDER BY id"),
@@ -131,6 +137,7 @@ export function auditPackageStore(db: DbReader) {
   const evidence = {
     trail: evidenceWhere("att.trail_id = @trail"),
     artifact: evidenceWhere(`att.id IN (${OF_ARTIFACT})`),
+    ...forEachKind((kind) => evidenceWhere(ATTESTED[kind])),
   };
   const fingerprints = db
     .prepare<[number], string>("SELECT DISTINCT fingerprint FROM artifacts WHERE trail_id = ? ORDER BY fingerprint")
@@ -191,8 +198,17 @@ export function auditPackageStore(db: DbReader) {
      FROM control_versions WHERE control_id = ? ORDER BY version`,
   );
 
-  const keyOf = (subject: PackageSubject): Key =>
-    subject.kind === "trail" ? { trail: subject.trailId } : { flow: subject.flowId, fingerprint: subject.fingerprint };
+  /** Parameters, and the statements of which they are. */
+  function keyOf(subject: PackageSubject): { key: Key; kind: RecordSubject["kind"] | BinderKind } {
+    switch (subject.kind) {
+      case "trail":
+        return { key: { trail: subject.trailId }, kind: subject.kind };
+      case "artifact":
+        return { key: { flow: subject.flowId, fingerprint: subject.fingerprint }, kind: subject.kind };
+      case "binder":
+        return { key: parametersOf(subject.key), kind: subject.key.subject.kind };
+    }
+  }
 
   /** The rows with these ids, which exist as long as the transaction that read the ids is open. */
   function* iterate<Row>(rowIds: readonly number[], statement: { get(id: number): Row | undefined }): Generator<Row> {
@@ -205,8 +221,10 @@ export function auditPackageStore(db: DbReader) {
 
   return {
     /** Every record, oldest first. */
-    listAttestations: (subject: PackageSubject): Generator<PlacedAttestationRow> =>
-      iterate(attestationIds[subject.kind].all(keyOf(subject)), attestation),
+    listAttestations(subject: PackageSubject): Generator<PlacedAttestationRow> {
+      const { key, kind } = keyOf(subject);
+      return iterate(attestationIds[kind].all(key), attestation);
+    },
     getExtras(id: number): AttestationExtras {
       const row = extras.get(id);
       if (!row) throw new Error(`attestation ${id} is gone`);
@@ -215,14 +233,16 @@ export function auditPackageStore(db: DbReader) {
     /** Fingerprints of the trail's artifacts that a record is bound to. */
     listBoundFingerprints: (trailId: number, id: number): string[] => boundFingerprints.all(id, trailId),
     /** Every artifact record, oldest first. */
-    listArtifacts: (subject: PackageSubject): Generator<PlacedArtifactRow> =>
-      iterate(artifactIds[subject.kind].all(keyOf(subject)), artifact),
+    listArtifacts: (subject: RecordSubject): Generator<PlacedArtifactRow> =>
+      iterate(artifactIds[subject.kind].all(keyOf(subject).key), artifact),
     /** Every distinct fingerprint. */
-    listFingerprints: (subject: PackageSubject): string[] =>
+    listFingerprints: (subject: RecordSubject): string[] =>
       subject.kind === "trail" ? fingerprints.all(subject.trailId) : [subject.fingerprint],
     /** Every attached file, and what the evaluations of decisions were made from, ordered by digest and name. */
-    listEvidence: (subject: PackageSubject): IterableIterator<EvidenceRow> =>
-      evidence[subject.kind].iterate(keyOf(subject)),
+    listEvidence(subject: PackageSubject): IterableIterator<EvidenceRow> {
+      const { key, kind } = keyOf(subject);
+      return evidence[kind].iterate(key);
+    },
     /** The text of a template; null when none has that public id. */
     findTemplate: (publicId: string): string | null => template.get(publicId) ?? null,
     /** Where a fingerprint ran and runs, by environment, oldest interval first. */

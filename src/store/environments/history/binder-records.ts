@@ -23,8 +23,7 @@ export type BinderAllowanceRow = {
   replaced_at: number | null;
 };
 
-/** A file of an attestation. `part`: 0 for the attached one, 1 and 2 for the policy and the input of an evaluation. */
-type FileKeyRow = { id: number; part: 0 | 1 | 2 };
+/** A file of an attestation: the attached one, or the policy or the input of the evaluation behind a decision. */
 export type FileRow = {
   attestation_id: string;
   attestation_name: string;
@@ -69,6 +68,9 @@ export type BinderTrailRow = {
   artifacts: number;
   attestations: number;
 };
+
+/** The attached one, and two of an evaluation. One number names a record and one of them: there may be a million. */
+const FILES_PER_RECORD = 3;
 
 export function binderRecordStore(db: DbReader) {
   const allowlistIds = idsByTime(db, "allowlist_entries");
@@ -124,7 +126,11 @@ export function binderRecordStore(db: DbReader) {
      WHERE ${ATTESTED[kind]} AND (att.evidence_digest IS NOT NULL OR att.evidence_filename IS NOT NULL)
      UNION ALL ${evaluated(kind, 1, "bundle_digest")} UNION ALL ${evaluated(kind, 2, "input_digest")}`;
   const fileKeys = forEachKind((kind) =>
-    db.prepare<[BinderParameters], FileKeyRow>(`SELECT id, part FROM (${files(kind)}) AS found ORDER BY id, part`),
+    db
+      .prepare<[BinderParameters], number>(
+        `SELECT id * ${FILES_PER_RECORD} + part AS file FROM (${files(kind)}) AS found ORDER BY file`,
+      )
+      .pluck(),
   );
   const fileCounts = forEachKind((kind) =>
     db.prepare<[BinderParameters], { total: number; bytes: number }>(
@@ -153,10 +159,14 @@ export function binderRecordStore(db: DbReader) {
     evaluationFile("policy.tar.gz", "bundle_digest"),
     evaluationFile("input.json.gz", "input_digest"),
   ] as const;
-  const trailIds = db.prepare<[BinderParameters], { id: number; state: BinderTrailRow["state"] }>(
-    `SELECT t.id, t.state FROM trails t
-     WHERE t.flow_id = @id AND t.created_at >= @from AND t.created_at <= @to ORDER BY t.id DESC`,
-  );
+  const trailIds = (condition: string) =>
+    db
+      .prepare<[BinderParameters], number>(
+        `SELECT t.id FROM trails t
+         WHERE t.flow_id = @id AND t.created_at >= @from AND t.created_at <= @to ${condition} ORDER BY t.id DESC`,
+      )
+      .pluck();
+  const [allTrails, unfinishedTrails] = [trailIds(""), trailIds("AND t.state <> 'COMPLIANT'")];
   const trail = db.prepare<[number], BinderTrailRow>(
     `SELECT t.id, t.name, t.created_at, t.last_modified_at, t.state, t.reasons_json,
        (SELECT count(*) FROM artifacts a WHERE a.trail_id = t.id) AS artifacts,
@@ -184,13 +194,19 @@ export function binderRecordStore(db: DbReader) {
     countDecisions: (key: BinderKey): { total: number; compliant: number } =>
       required(decisionCounts[key.subject.kind].get(parametersOf(key)), "a count"),
     /** Every attached file, and what the evaluations of decisions were made from, oldest report first. */
-    listFileKeys: (key: BinderKey): FileKeyRow[] => fileKeys[key.subject.kind].all(parametersOf(key)),
+    listFileKeys: (key: BinderKey): number[] => fileKeys[key.subject.kind].all(parametersOf(key)),
     countFiles: (key: BinderKey): { total: number; bytes: number } =>
       required(fileCounts[key.subject.kind].get(parametersOf(key)), "a count"),
-    getFile: ({ id, part }: FileKeyRow): FileRow =>
-      required(filesByPart[part].get(id), `the file of attestation ${id}`),
+    /** A file of `listFileKeys`. */
+    getFile: (file: number): FileRow =>
+      required(
+        filesByPart[file % FILES_PER_RECORD]?.get(Math.floor(file / FILES_PER_RECORD)),
+        `the file of attestation ${Math.floor(file / FILES_PER_RECORD)}`,
+      ),
     /** The trails of the flow that began in the period, newest first. */
-    listTrailIds: (key: BinderKey): { id: number; state: BinderTrailRow["state"] }[] => trailIds.all(parametersOf(key)),
+    listTrailIds: (key: BinderKey): number[] => allTrails.all(parametersOf(key)),
+    /** Those of them that are not compliant. */
+    listUnfinishedTrailIds: (key: BinderKey): number[] => unfinishedTrails.all(parametersOf(key)),
     getTrail: (id: number): BinderTrailRow => required(trail.get(id), `trail ${id}`),
   };
 }
