@@ -77,6 +77,25 @@ inBrowser("an auditor reaches decisions and evidence of a control in three click
   }),
 );
 
+inBrowser("an auditor reaches the binder of a control in three clicks, and takes its package along", () =>
+  as("auditor", async ({ page, click, clicks }) => {
+    await click("link", "Controls");
+    await click("link", "Releases are approved");
+    await click("link", "Audit binder");
+    assert.ok(clicks() <= 3);
+    const main = await page.getByRole("main").innerText();
+    assert.match(main, /releases \([\d.]+ %\) had the decision for SEC-REL-4/);
+    assert.is(await page.locator("main form[method=post]").count(), 0);
+    const address = await page.getByRole("link", { name: "Download binder" }).getAttribute("href");
+    assert.match(String(address), /audit-binder\/acme\/package\?control=SEC-REL-4/);
+    await page.getByText("From and to").click();
+    await page.getByLabel("From", { exact: true }).fill("2026-13-01");
+    await click("button", "Show");
+    assert.match(await page.locator("#from-error").innerText(), /A date such as 2026-01-31/);
+    assert.is(await page.getByLabel("Identifier").inputValue(), "SEC-REL-4");
+  }),
+);
+
 inBrowser("an administrator gives a member another role in three clicks", () =>
   as(ADMIN, async ({ page, click, clicks }) => {
     await click("link", "Settings");

@@ -47,7 +47,7 @@ const MODES: Readonly<Record<string, BrowserContextOptions & { theme?: string }>
 /** Without `--only`; `--axe` checks the other modes, too, and photographs them only if they are named. */
 const PHOTOGRAPHED = ["light", "dark", "phone", "print"];
 const PRINTED =
-  /^(?:trail|snapshot|control|why|artifact|environment|changes)(?:$|-edge$)|^(?:why-snapshot|environment-logical)$/;
+  /^(?:trail|snapshot|control|why|artifact|environment|changes)(?:$|-edge$)|^(?:why-snapshot|.*-logical|binder.*)$/;
 /** Lists of 10,000 rows are cut: a taller picture is more than Chromium can make. */
 const MAX_HEIGHT = 10_000;
 

@@ -76,6 +76,8 @@ const LARGE: Readonly<Record<string, Path>> = {
   overview: "/edge",
   search: "/edge/search?q=service-99",
   changes: "/edge/changes?from=90days&environment=large",
+  binder: "/edge/audit-binder?environment=large",
+  "binder-flow": "/edge/audit-binder?flow=large",
 };
 
 const SETTINGS = ["general", "members", "service-accounts", "webhooks", "retention", "clients", "audit-log"];
@@ -270,6 +272,13 @@ export const PAGES: readonly PhotographedPage[] = [
   { name: "policy-new", path: "/acme/policies?ask=create" },
 
   { name: "controls", path: "/acme/controls" },
+  { name: "binder", path: "/acme/audit-binder?control=SEC-REL-4&from=2026-07-01&to=2026-12-31" },
+  { name: "binder-environment", path: "/acme/audit-binder?environment=production-eu" },
+  { name: "binder-flow", path: "/acme/audit-binder?flow=backend-api" },
+  { name: "binder-reader", path: "/acme/audit-binder?control=SEC-REL-4", as: "auditor" },
+  { name: "binder-none", path: "/acme/audit-binder" },
+  { name: "binder-wrong", path: "/acme/audit-binder?control=SEC-REL-9&from=yesterday" },
+  { name: "binder-edge", path: "/edge/audit-binder?environment=markup" },
   { name: "controls-fresh", path: "/fresh/controls" },
   { name: "controls-edge", path: "/edge/controls" },
   { name: "controls-archived", path: "/acme/controls?tab=archived" },

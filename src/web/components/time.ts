@@ -67,6 +67,12 @@ export function timestamp(seconds: number): Html {
   return html`<time datetime="${iso}" title="${formatUtc(seconds)}" data-absolute>${text}</time>`;
 }
 
+/** A time in UTC, always absolute and to the second, for documents whose columns say that times are in UTC. */
+export const utcTime = (seconds: number): Html =>
+  isCalendarTime(seconds)
+    ? html`<time datetime="${isoOf(seconds)}">${isoOf(seconds).slice(0, 19).replace("T", " ")}</time>`
+    : noDate(seconds);
+
 const WEEKDAYS = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"] as const;
 
 /** `09:14` of the present day, `Thu 22:05` of the last six days, `12 Oct 22:05`; in UTC. */

@@ -6,6 +6,7 @@ import * as artifactsArtifacts from "./artifacts/artifacts.ts";
 import * as artifactsAttestationType from "./artifacts/attestation-type.ts";
 import * as artifactsAttestationTypes from "./artifacts/attestation-types.ts";
 import * as artifactsAttestations from "./artifacts/attestations.ts";
+import * as binderBinder from "./binder/binder.ts";
 import * as controlsControl from "./controls/control.ts";
 import * as controlsControls from "./controls/controls.ts";
 import * as environmentsEnvironment from "./environments/environment.ts";
@@ -45,6 +46,7 @@ const files: readonly object[] = [
   artifactsAttestationType,
   artifactsAttestationTypes,
   artifactsAttestations,
+  binderBinder,
   controlsControl,
   controlsControls,
   environmentsEnvironment,

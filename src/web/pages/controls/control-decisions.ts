@@ -2,6 +2,7 @@
 import { getControlDecision, listControlDecisions } from "../../../api/policies/control-decisions.ts";
 import { AppError } from "../../../errors.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
+import { binderButton } from "../binder/binder-link.ts";
 import { drawer } from "../../components/drawer.ts";
 import { jsonText } from "../../components/json.ts";
 import { commit, fingerprint, reportedLink } from "../../components/identifier.ts";
@@ -112,15 +113,25 @@ function decisionList(visit: Visit, control: Control, { decisions, ...counts }: 
     ...(visit.query.get("decision") ? [] : [{ text: "Version", className: "w-time" }]),
     { text: "Decided", isRight: true },
   ];
-  const { is_compliant: verdict, ...filter } = readFilter(visit.query);
-  const asked = queryText({ ...filter, is_compliant: verdict === null ? null : String(verdict) });
-  const csv = `${visit.to.api("controls", visit.org, control.identifier, "decisions", "csv")}${asked}`;
   return html`${form}${card({
     id: "h-decisions",
     title: "Decisions",
-    more: html`<span class="right">${downloadButton(csv, "CSV", "small")}</span>`,
+    more: takeAlong(visit, control),
     body: table({ caption: "Decisions", columns, rows: decisions.map((decision) => decisionRow(visit, decision)) }),
   })}${pager(visit, { total, page, per_page: PER_PAGE, page_count: total_pages })}`;
+}
+
+/** The decisions as a file: the list with its filters, or all of the period as a package. */
+function takeAlong(visit: Visit, { identifier: control }: Control): Html {
+  const { query, to, org } = visit;
+  const { is_compliant: verdict, ...filter } = readFilter(query);
+  const asked = queryText({ ...filter, is_compliant: verdict === null ? null : String(verdict) });
+  const csv = `${to.api("controls", org, control, "decisions", "csv")}${asked}`;
+  const about = { control, from: query.get("from"), to: query.get("to") };
+  return html`<span class="right row">${downloadButton(csv, "CSV", "small")}${binderButton(visit, about, {
+    text: "Package…",
+    kind: "small",
+  })}</span>`;
 }
 
 /** An override counts from its own time on, and says so. */

@@ -1,6 +1,7 @@
 /** `/{org}/controls/{control}`: its decisions, coverage and versions, and the forms that change it. */
 import { archiveControl, getControl, putControl, unarchiveControl } from "../../../api/policies/controls.ts";
 import { patchTags } from "../../../api/tags.ts";
+import { binderButton } from "../binder/binder-link.ts";
 import { formOf } from "../../components/forms.ts";
 import { icon } from "../../components/icon.ts";
 import { reportedLink } from "../../components/identifier.ts";
@@ -105,6 +106,7 @@ function head(visit: Visit, control: Control): Html {
       tagList(control.tags),
     ],
     actions: [
+      binderButton(visit, { control: identifier }),
       mayEdit && linkButton(editAddress(visit), "Edit", { icon: "pencil" }),
       !archived &&
         may(archiveControl) &&

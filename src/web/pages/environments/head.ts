@@ -1,6 +1,7 @@
 /** The head of an environment, with its tabs: the same above each of its pages. */
 import { patchTags } from "../../../api/tags.ts";
 import { updateEnv } from "../../../api/environments/environments.ts";
+import { binderButton } from "../binder/binder-link.ts";
 import { typeIcon, typeName } from "../../components/environment-type.ts";
 import { icon } from "../../components/icon.ts";
 import { pageHead, tabs } from "../../components/layout.ts";
@@ -57,11 +58,8 @@ export const environmentTabs = (
   );
 
 /** The head of the environment itself. */
-export function environmentHead(
-  { now, to, moment }: Visit,
-  environment: ShownEnvironment,
-  actions: readonly Value[] = [],
-): Html {
+export function environmentHead(visit: Visit, environment: ShownEnvironment, actions: readonly Value[] = []): Html {
+  const { now, to, moment } = visit;
   const { name, included_environments: members } = environment;
   return html`${pageHead({
     title: html`<bdi>${name}</bdi>`,
@@ -76,7 +74,7 @@ export function environmentHead(
       moment === null && reported(environment, now),
       tagList(environment.tags),
     ],
-    actions,
+    actions: [binderButton(visit, { environment: name }), ...actions],
   })}${isArchived(name) && archivedNote(to.environment(formerName(name)))}`;
 }
 

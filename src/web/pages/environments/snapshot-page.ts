@@ -1,4 +1,5 @@
 /** A snapshot as a page: as the first tab of its environment, and at addresses of its own. */
+import { binderButton } from "../binder/binder-link.ts";
 import { typeIcon, typeName } from "../../components/environment-type.ts";
 import { icon } from "../../components/icon.ts";
 import { linkButton, pageHead } from "../../components/layout.ts";
@@ -90,6 +91,7 @@ function snapshotHead(visit: Visit, shown: Shown): Html {
       html`<span class="btn-group">${previous}${next}</span>`,
       linkButton(to.environmentDiff(left, `${name}#${index}`), "Compare", { icon: "git-compare" }),
       linkButton(to.whyArtifact(name, index, ""), past === null ? "Why?" : "Why then?", { icon: "question" }),
+      isLatest && binderButton(visit, { environment: name }),
     ],
   });
 }

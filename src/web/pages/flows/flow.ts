@@ -1,6 +1,7 @@
 /** `/{org}/flows/{flow}`: its trails, artifacts, deployments, template and settings. */
 import { archiveFlow, createFlowWithTemplate, getFlow, renameFlow } from "../../../api/flows/flows.ts";
 import { patchTags } from "../../../api/tags.ts";
+import { binderButton } from "../binder/binder-link.ts";
 import { tagChangeOf, tagForms, tagList } from "../../components/tags.ts";
 import { asksForPreview, typedForm } from "../../components/editor.ts";
 import { askPreview, isUnseen, turnsNothing } from "../../components/impact.ts";
@@ -44,6 +45,7 @@ async function show(visit: Visit): Promise<Content> {
     state: [tag(flow.visibility), isArchived && tag("archived", "archive")],
     sub: flow.description,
     meta: [tagList(flow.tags), flow.last_deployment_at && html`deployed ${time(flow.last_deployment_at, now)}`],
+    actions: [binderButton(visit, { flow: flow.name })],
   });
   const items = shown.map(({ key, text }) => ({
     text,

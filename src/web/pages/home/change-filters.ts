@@ -5,11 +5,13 @@ import { CHANGE_KINDS } from "../../../domain/snapshot/period-changes.ts";
 import type { ChangeKind } from "../../../domain/snapshot/period-changes.ts";
 import { DAY_S } from "../../../domain/time.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
+import { choiceField, timeField } from "./filter-fields.ts";
+import type { FieldChoice } from "./filter-fields.ts";
 import { icon } from "../../components/icon.ts";
 import { formatNumber } from "../../components/state.ts";
 import { saveView } from "../../components/views.ts";
 import { html } from "../../html.ts";
-import type { Html, Value } from "../../html.ts";
+import type { Html } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
 
 type Counts = AnswerOf<typeof listChanges>["counts"];
@@ -69,10 +71,11 @@ ${choiceField("kind", "Kind", { value: value("kind"), choices: kindChoices(count
 ${value("view") !== "" && html`<input type="hidden" name="view" value="${value("view")}">`}
 <details class="filters-range"${isOpen && html` open`}>
 <summary class="btn">From and to${icon("chevron-down", "12")}</summary>
-<div class="filters-row">${timeField("from", "From", { value: from, problem: problems.from })}${timeField("to", "To", {
-    value: value("to"),
-    problem: problems.to,
-  })}</div></details>
+<div class="filters-row">${timeField("from", "From", {
+    value: from,
+    placeholder: DEFAULT,
+    problem: problems.from,
+  })}${timeField("to", "To", { value: value("to"), placeholder: "now", problem: problems.to })}</div></details>
 <button class="btn" type="submit">Show</button></form>`;
   const isWrong = Object.keys(problems).length > 0;
   const chips = !isWrong && html`<div class="chips">${saveView(visit)}${viewSwitch(visit)}</div>`;
@@ -94,9 +97,7 @@ function periods(now: number): { text: string; from: string }[] {
   ];
 }
 
-type Choice = { value: string; text: string };
-
-async function environmentChoices({ call, query }: Visit): Promise<Choice[]> {
+async function environmentChoices({ call, query }: Visit): Promise<FieldChoice[]> {
   const { data } = await call(listEnvs, { query: { page: 1, per_page: MAX_CHOICES } }).then(namesIn);
   const own = (query.get("environment") ?? "").trim();
   const all = own !== "" && !data.includes(own) ? [own, ...data] : data;
@@ -110,45 +111,12 @@ const namesIn = (answer: AnswerOf<typeof listEnvs>): { data: string[] } => ({
   ),
 });
 
-const kindChoices = (counts: Counts | null): Choice[] => [
+const kindChoices = (counts: Counts | null): FieldChoice[] => [
   { value: "", text: "Every change" },
   ...Object.entries(GROUPS)
     .filter(([, { kinds }]) => counts === null || kinds.some((kind) => counts[kind] !== null))
     .map(([value, { choice }]) => ({ value, text: choice })),
 ];
-
-const errorOf = (name: string, problem: string | undefined): Html | null =>
-  problem === undefined
-    ? null
-    : html`<p class="field-error" id="${name}-error">${icon("alert-fill", "12")}${problem}</p>`;
-const invalid = (name: string, problem: string | undefined): Value =>
-  problem !== undefined && html` aria-invalid="true" aria-describedby="${name}-error"`;
-
-function choiceField(
-  name: string,
-  label: string,
-  { value, choices, problem }: { value: string; choices: readonly Choice[]; problem: string | undefined },
-): Html {
-  const known = choices.some((choice) => choice.value === value) ? choices : [...choices, { value, text: value }];
-  const options = known.map(
-    (choice) =>
-      html`<option value="${choice.value}"${choice.value === value && html` selected`}>${choice.text}</option>`,
-  );
-  return html`<span class="filter-field"><select class="field" name="${name}" aria-label="${label}"${invalid(
-    name,
-    problem,
-  )}>${options}</select>${errorOf(name, problem)}</span>`;
-}
-
-const timeField = (
-  name: string,
-  label: string,
-  { value, problem }: { value: string; problem: string | undefined },
-): Html => html`<span class="filter-field"><label class="filter-day">${label}<input class="field mono" name="${name}"
-value="${value}" placeholder="${name === "from" ? "24hours" : "now"}" maxlength="100" autocomplete="off"${invalid(
-  name,
-  problem,
-)}></label>${errorOf(name, problem)}</span>`;
 
 function viewSwitch({ here, query }: Visit): Html {
   const isByTime = query.get("view") === "time";

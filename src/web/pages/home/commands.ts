@@ -9,6 +9,7 @@ import { createMember, listMembers, putMember } from "../../../api/accounts/memb
 import { placeLegalHold } from "../../../api/accounts/retention.ts";
 import { postCustomAttestationType } from "../../../api/attestations/custom-attestation-types.ts";
 import { allowArtifact } from "../../../api/environments/allowlists.ts";
+import { getAuditBinder } from "../../../api/environments/audit-binder.ts";
 import { attachPolicyToEnv } from "../../../api/environments/environment-policies.ts";
 import { createEnv, listEnvs } from "../../../api/environments/environments.ts";
 import { createFlowWithTemplate } from "../../../api/flows/flows.ts";
@@ -64,6 +65,13 @@ const COMMANDS: readonly Known[] = [
     words: "diff snapshots",
   },
   { ...choose("log"), icon: "clock", words: "history snapshot log date" },
+  {
+    text: "Audit binder…",
+    icon: "log",
+    operations: [getAuditBinder],
+    href: (to) => to.auditBinder(),
+    words: "auditor package evidence period",
+  },
   {
     text: "Invite a member…",
     icon: "people",
