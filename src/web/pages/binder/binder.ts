@@ -33,6 +33,7 @@ const MANY_ENTRIES = 1_000;
 
 export const binderPage = page({
   path: "/{org}/audit-binder",
+  past: "present",
   async show(visit) {
     const { call, query, to } = visit;
     const asked = askedOf(visit);

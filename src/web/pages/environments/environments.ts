@@ -177,7 +177,7 @@ const showListThen = listPage({
     stateFilter(STATES, states),
   ],
   columns: () => PAST_COLUMNS,
-  row: (visit, environment) => pastEnvironmentRow(visit, environment),
+  row: pastEnvironmentRow,
   empty: {
     icon: "history",
     title: "No environment existed then",
