@@ -195,7 +195,7 @@ export function requiredPart({ to }: Visit, { required, coverage, subject }: Sho
     { text: "Required by" },
     { text: "Releases", isRight: true },
     { text: "With the decision", isRight: true },
-    { text: "Share", className: "cw-168" },
+    { text: "Share", className: "cw-112" },
   ];
   const body = listTable({ caption: "Where decisions were required", columns, what: "entries" }, required, (one) => {
     const by = one.policies.map(
@@ -292,7 +292,7 @@ data-l="To">${moment(one.until, "in force")}</td><td data-l="By">${one.by}</td><
 }
 
 export function changesPart({ to }: Visit, { changes, from }: ShownBinder): BinderPart {
-  const columns = [{ text: "When, UTC", ...TIME }, { text: "Who", className: "cw-112" }, { text: "What" }];
+  const columns = [{ text: "When, UTC", ...TIME }, { text: "Who", className: "cw-144" }, { text: "What" }];
   const body = listTable({ caption: "Who changed what", columns, what: "changes" }, changes, (one) => {
     const detail = one.allowlist?.reason ?? one.policy?.comment ?? null;
     return html`<tr><td data-l="When">${utcTime(one.timestamp)}</td><td data-l="Who">${one.by ?? "–"}</td><td
