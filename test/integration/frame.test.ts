@@ -29,7 +29,9 @@ const formAddress = (form) => {
 };
 // Those that only add to a list are left out.
 const links = () => [...document.querySelectorAll("#frame a[href]:not([download], [data-hx-swap])")];
-const forms = () => [...document.querySelectorAll("#frame form[method=get]:not([data-hx-boost=false])")];
+// One whose fields must be filled in first is no step yet.
+const forms = () => [...document.querySelectorAll("#frame form[method=get]:not([data-hx-boost=false])")]
+  .filter((form) => form.checkValidity());
 const steps = () => [...links().map(({ href }) => href), ...forms().map(formAddress)]
   .map((address) => new URL(address))
   .filter(({ pathname, search, hash }) => pathname === location.pathname && search !== location.search && hash === "")
