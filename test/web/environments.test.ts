@@ -210,7 +210,41 @@ test("two snapshots of any environments are compared, and mistakes are shown at 
   assert.match(await show(`/${at.org}/env-diff`), "Choose two snapshots");
   const wrong = await admin.get(`/${at.org}/env-diff?left=${name}~9&right=${name}@{never}`);
   assert.match(visibleText(wrong), "Write an environment, alone or followed by #12, ~1,");
-  assert.match(wrong.text, `value="${name}~9"`);
+  assert.match(wrong.text, `<option value="${name}" selected>`);
+  assert.match(wrong.text, 'value="~9"');
+});
+
+test("each side of a comparison has a field for its environment and one for the moment", async () => {
+  const { name } = await failing();
+  const sides = (left: string, right: string): string =>
+    `/${at.org}/env-diff?${new URLSearchParams({ left: name, left_at: left, right: name, right_at: right })}`;
+  const first = new RegExp(`${name}#1 .*${name}#2`);
+  for (const moment of ["#1", "1", "~1", "-2"]) assert.match(await show(sides(moment, "latest")), first, moment);
+  const at1 = world.times(at, name)[0] ?? 0;
+  const iso = new Date(Math.ceil(at1) * 1000).toISOString();
+  assert.match(await show(sides(iso.slice(0, 19).replace("T", " "), "")), `${name}#1`);
+  const page = await admin.get(
+    `/${at.org}/env-diff?left=${encodeURIComponent(`${name}@{${iso.slice(0, 19)}}`)}&right=${name}`,
+  );
+  assert.match(page.text, `value="${iso.slice(0, 16).replace("T", " ")}`);
+  assert.match(page.text, 'value="latest"');
+  assert.match(page.text, 'aria-label="Other direction"');
+  const wrong = await admin.get(sides("tomorrow-ish", "latest"));
+  assert.match(visibleText(wrong), "Write latest, a number such as #12");
+  assert.match(wrong.text, 'value="tomorrow-ish"');
+  assert.match(wrong.text, 'aria-describedby="left-error"');
+});
+
+test("two environments: their names are the title, and what would fail in the other one says so", async () => {
+  const { name } = await failing();
+  const staging = world.environment(at);
+  const stray = freshFingerprint();
+  world.report(at, staging, [running("stray:1", stray)]);
+  const policy = await server.given.policy(at, { yaml: "artifacts:\n  provenance: {required: true}\n" });
+  world.attach(at, name, policy);
+  const text = await show(`/${at.org}/env-diff?left=${staging}&right=${name}`);
+  assert.match(text, `${staging} and ${name}`);
+  assert.match(text, `Would fail in ${name} No provenance : not reported to any flow`);
 });
 
 test("a snapshot that a policy turned says so, where no artifact changed", async () => {

@@ -67,4 +67,23 @@ test("archiving says that the flow gets another name, and what that turns", asyn
   );
 });
 
+test("another name that a policy reads is given after a look at what it turns", async () => {
+  const { browser, path } = await given();
+  const change = { form: "rename", new_name: "frontend", seen: "" };
+  const asked = await browser.submitForm(path, change);
+  assert.is(asked.status, 200);
+  assert.match(
+    visibleText(asked),
+    /Policies read the name If backend is named frontend .* Would pass 1 .* Rename, 1 will pass Cancel/,
+  );
+  const other = await browser.submitForm(path, { ...change, new_name: "web", seen: "frontend" });
+  assert.is(other.status, 200, "the panel was about another name");
+  const wrong = await browser.submitForm(path, { ...change, new_name: "not a name!" });
+  assert.is(wrong.status, 400);
+  assert.not.match(visibleText(wrong), "Policies read the name");
+  assert.is((await browser.submitForm(path, { ...change, new_name: "backend" })).status, 303, "it turns nothing");
+  assert.is((await browser.submitForm(path, { ...change, seen: "frontend" })).status, 303);
+  assert.is((await browser.get(path.replace("backend", "frontend"))).status, 200);
+});
+
 test.run();

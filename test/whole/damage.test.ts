@@ -53,7 +53,13 @@ const TRAIL = [
 /** Every operation that returns a list of records, and the columns whose damage it shows. */
 const LISTS: Readonly<Record<string, readonly string[]>> = {
   build_statistics: [],
-  compare_snapshots: ["evaluations.facts_json", "evaluations.verdicts_json", "snapshots.policy_versions_json"],
+  compare_snapshots: [
+    "artifacts.git_commit_info_json",
+    "artifacts.reasons_json",
+    "evaluations.facts_json",
+    "evaluations.verdicts_json",
+    "snapshots.policy_versions_json",
+  ],
   environment_diff: ["evaluations.facts_json", "snapshot_artifacts.instances_json"],
   get_artifact_attestation: RECORD,
   get_artifact_by_commit_sha: [

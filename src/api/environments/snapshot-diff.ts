@@ -4,6 +4,7 @@ import { DIFF_KINDS } from "../../domain/snapshot/comparison.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Message, OneOf } from "../../http/schema.ts";
 import { presentSnapshotDiff } from "../../contract/comparison/present-snapshot-diff.ts";
+import { estimateWouldMs } from "../../contract/comparison/would-start.ts";
 import { SnapshotDiff } from "../../contract/comparison/snapshot-diff-shapes.ts";
 import { largeRead } from "../context.ts";
 import { definePaging } from "../paging.ts";
@@ -18,6 +19,8 @@ const MAX_INLINE_ARTIFACTS = 600;
 const MAX_INLINE_SNAPSHOTS = 5_000;
 /** ... and changes on a page, each with two evaluations. */
 const MAX_INLINE_CHANGES = 50;
+/** Between two environments, what their policies would say of the changes on a page. */
+const MAX_INLINE_WOULD_MS = 15;
 
 export const compareSnapshots = largeRead({
   id: "compare_snapshots",
@@ -32,7 +35,8 @@ export const compareSnapshots = largeRead({
     "started, exited and was scaled. `data` has a page of the changes in this order, what fails first. Of many " +
     "upgrades, `sets` counts those between the same versions and commits. An artifact whose verdict turned with its " +
     "upgrade is in both lists. `turned` is the snapshot since which the environment has the verdict of " +
-    "`snappish2`; null for two environments, and where `snappish1` has the same verdict.",
+    "`snappish2`; null for two environments, and where `snappish1` has the same verdict. Between two environments, " +
+    "`would` says whether the newer version would be compliant in the other one.",
   permission: "environment:read",
   audit: null,
   params: OrgPath,
@@ -57,21 +61,26 @@ export const compareSnapshots = largeRead({
     404: { description: "No such environment or snapshot", schema: Message },
   },
   example: { params: { org: "acme" }, query: { snappish1: "staging", snappish2: "production" } },
-  prepare: async (context, { query: { snappish1, snappish2 } }) => parseSides({ snappish1, snappish2 }, context.now()),
+  async prepare(context, { query: { snappish1, snappish2 } }) {
+    const at = context.now();
+    return { at, ...parseSides({ snappish1, snappish2 }, at) };
+  },
   isLarge(context, { query }, { snappish1, snappish2 }) {
     const [first, last] = [findSide(context, snappish1), findSide(context, snappish2)];
+    const { perPage } = PAGES.window(query);
     return (
-      PAGES.window(query).perPage > MAX_INLINE_CHANGES ||
+      perPage > MAX_INLINE_CHANGES ||
+      perPage * estimateWouldMs(context.store, { from: first, to: last }) > MAX_INLINE_WOULD_MS ||
       countArtifacts(first) + countArtifacts(last) > MAX_INLINE_ARTIFACTS ||
       (first.environment.id === last.environment.id && last.snapshot.idx - first.snapshot.idx > MAX_INLINE_SNAPSHOTS)
     );
   },
-  handle(context, { query }, { snappish1, snappish2 }) {
+  handle(context, { query }, { at, snappish1, snappish2 }) {
     const { page, perPage, offset } = PAGES.window(query);
     const body = presentSnapshotDiff(
       context,
       { from: findSide(context, snappish1), to: findSide(context, snappish2) },
-      { kind: query.kind ?? null, search: query.search ?? "", set: query.set ?? null, page, perPage, offset },
+      { kind: query.kind ?? null, search: query.search ?? "", set: query.set ?? null, page, perPage, offset, at },
     );
     return { status: 200, body };
   },

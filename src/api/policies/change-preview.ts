@@ -16,6 +16,7 @@ import { bindOverride } from "../attestations/record-attestation.ts";
 import { postOverride } from "../attestations/override.ts";
 import { operation } from "../context.ts";
 import type { ReadingContext } from "../context.ts";
+import { renameFlow } from "../flows/flows.ts";
 import { requirePolicyIds } from "../filters.ts";
 import { OrgPath, NoQuery } from "../paths.ts";
 import { requireTagKeys } from "../tags.ts";
@@ -37,6 +38,7 @@ const ArtifactInEnvironment = named(
   Closed({ environment, artifact_fingerprint: Fingerprint }),
 );
 const flow_name = Type.String({ maxLength: MAX_NAME_CHARS, description: "Name of an active flow" });
+const { new_name } = renameFlow.body.schema.properties;
 const { attestation_name, artifact_fingerprint, new_compliance_status, original_attestation_type } =
   postOverride.body.schema.properties;
 const OverriddenAttestation = named(
@@ -79,6 +81,7 @@ const CHANGES = {
   override_attestation: Type.Optional(OverriddenAttestation),
   tag_flow: Type.Optional(TagsOfFlow),
   archive_flow: Type.Optional(named("ChangePreviewFlow", Closed({ flow_name }))),
+  rename_flow: Type.Optional(named("ChangePreviewName", Closed({ flow_name, new_name }))),
 };
 const ChangePreviewInput = named(
   "ChangePreviewInput",
@@ -115,8 +118,8 @@ export const previewChange = operation({
   summary: "Preview a change without making it",
   description:
     "Says which verdicts a change would turn: policies of an environment, an allowlist entry, the override of an " +
-    "attestation, tags of a flow, or its archiving. Running artifacts are evaluated as the next snapshot after the " +
-    "change will: policies and allowlists are re-evaluated at once, overrides, tags and names with the next report " +
+    "attestation, tags of a flow, its name, or its archiving. Running artifacts are evaluated as the next snapshot " +
+    "after the change will: policies and allowlists are re-evaluated at once, overrides, tags and names with the next report " +
     "of an environment. The answer has at most 100 environments, 20,000 evaluated artifacts and 1,000 listed ones, " +
     "and takes at most five seconds; `stopped` says what was left. Nothing is stored. A change that would be refused " +
     "because it names something that does not exist is refused here, too. For a text of a policy, see " +
@@ -172,12 +175,12 @@ function readChange(context: ReadingContext, body: Input): PreviewedChange {
   if (body.override_attestation) return readOverride(context, body.override_attestation);
   const flow = store.flows.requireWritable(
     organization,
-    body.tag_flow?.flow_name ?? body.archive_flow?.flow_name ?? "",
+    (body.tag_flow ?? body.archive_flow ?? body.rename_flow)?.flow_name ?? "",
   );
   return {
     kind: "flow",
     flowId: flow.id,
-    name: body.archive_flow ? formatArchivedName(flow.name, context.now()) : null,
+    name: body.archive_flow ? formatArchivedName(flow.name, context.now()) : (body.rename_flow?.new_name ?? null),
     tags: readTags(body.tag_flow ?? {}),
   };
 }

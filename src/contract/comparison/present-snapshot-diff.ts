@@ -12,6 +12,7 @@ import { memoize } from "../memoize.ts";
 import { presentPagination } from "../../http/pagination.ts";
 import { UNREADABLE } from "../placeholders.ts";
 import type { PresenterContext } from "../presenter-context.ts";
+import { createWouldReader } from "./would-start.ts";
 import type { DiffArtifact, DiffEntry, SnapshotDiff } from "./snapshot-diff-shapes.ts";
 import { changedPolicies, createPolicyTurnFinder, partsOf, presentPolicy, presentTurn } from "./snapshot-turns.ts";
 import type { SnapshotPlace } from "../snapshot-rows.ts";
@@ -41,10 +42,15 @@ type DiffSelection = {
   offset: number;
 };
 
-export function presentSnapshotDiff(context: PresenterContext, { from, to }: Sides, selection: DiffSelection): Value {
+export function presentSnapshotDiff(
+  context: PresenterContext,
+  { from, to }: Sides,
+  selection: DiffSelection & { at: number },
+): Value {
   const isSame = from.environment.id === to.environment.id;
   const builds = createBuildReader(context);
-  const reader = createReader(context, { from, to }, builds);
+  const would = createWouldReader(context, { from, to }, selection.at);
+  const reader = createReader(context, { from, to }, { builds, would });
   const findPolicyTurn = isSame ? createPolicyTurnFinder(context, { from, to }) : () => null;
   const keepsPlaces = isSame && from.environment.type === "logical";
   const changes = compareSnapshotRows(listRows(context, from, { keepsPlaces }), listRows(context, to, { keepsPlaces }));
@@ -61,6 +67,7 @@ export function presentSnapshotDiff(context: PresenterContext, { from, to }: Sid
     to: presentSide(context, to),
     snapshots_between: isSame ? Math.max(0, Math.abs(to.snapshot.idx - from.snapshot.idx) - 1) : null,
     turned: isSame ? findTurn(context, { from, to }) : null,
+    last_compliant: isSame ? findLastCompliant(context, to) : null,
     counts,
     unchanged,
     failing: newlyFailing.slice(0, MAX_FAILING).map(({ after }) => rows.artifact(after as Row)),
@@ -152,11 +159,33 @@ function findTurn(context: PresenterContext, { from, to }: Sides): Value["turned
   return made && presentTurn(context, { environment, snapshot: made });
 }
 
+/** The latest compliant snapshot before one that is not. */
+function findLastCompliant(
+  { store }: PresenterContext,
+  { environment, snapshot }: SnapshotPlace,
+): Value["last_compliant"] {
+  if (snapshot.compliant === 1) return null;
+  const index = store.snapshotPages.findLastCompliant(environment.id, snapshot.idx);
+  const found = index === null ? null : store.snapshots.find(environment.id, index);
+  return found && { index: found.idx, timestamp: found.timestamp };
+}
+
 /** The members of an entry about a policy that are about artifacts. */
-const NO_ARTIFACTS = { kind: "policy", before: null, after: null, commits: null, build: null } as const;
+const NO_ARTIFACTS = {
+  kind: "policy",
+  before: null,
+  after: null,
+  commits: null,
+  build: null,
+  would: null,
+} as const;
 
 /** Reads what the shown changes need, all of it together. */
-function createReader(context: PresenterContext, { from, to }: Sides, builds: BuildReader) {
+function createReader(
+  context: PresenterContext,
+  { from, to }: Sides,
+  { builds, would }: { builds: BuildReader; would: ReturnType<typeof createWouldReader> },
+) {
   const { store, organization } = context;
   const isSame = from.environment.id === to.environment.id;
   const memberName = memoize((id: number): string => store.environments.get(id).name);
@@ -180,13 +209,15 @@ function createReader(context: PresenterContext, { from, to }: Sides, builds: Bu
       artifact,
       entry({ kind, before, after }: Change): Entry {
         const isUpgrade = kind === "upgraded" || (kind === "verdict" && before?.fingerprint !== after?.fingerprint);
+        const built = isUpgrade && before && after ? builds.between(before, after) : { commits: null, build: null };
         return {
           kind,
           before: before && artifact(before),
           after: after && artifact(after),
           policy: null,
           at: isSame ? findChange(after ?? (before as Row)) : null,
-          ...(isUpgrade && before && after ? builds.between(before, after) : { commits: null, build: null }),
+          ...built,
+          would: isSame ? null : would({ kind, before, after, commits: built.commits }),
         };
       },
     };

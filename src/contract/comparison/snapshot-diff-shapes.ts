@@ -55,6 +55,22 @@ export const DiffPolicy = Closed({
   after: Nullable(Type.Integer()),
 });
 
+export const DiffWould = Closed(
+  {
+    environment: Type.String({ description: "Where it would start" }),
+    artifact: OneOf(["before", "after"], { description: "Which of the two" }),
+    compliant: Nullable(Type.Boolean({ description: "null: no policy is attached there" })),
+    allowed: Type.Boolean({ description: "Whether the allowlist would accept it, whatever the policies say" }),
+    ...Causes,
+  },
+  {
+    description:
+      "Between two environments: the verdict that the newer version, or what runs in the first one only, would get " +
+      "in the other one if it started there now. null where that is not known: for a logical environment, for a " +
+      "snapshot that is not the latest, and for changes after the time for this is over",
+  },
+);
+
 export const DiffEntry = named(
   "SnapshotDiffEntry",
   Closed({
@@ -70,6 +86,7 @@ export const DiffEntry = named(
     ),
     commits: Nullable(CommitsBetween),
     build: Nullable(Closed({ url: Type.String(), reported_by: Type.String() }, { description: "Of an upgrade" })),
+    would: Nullable(DiffWould),
   }),
 );
 
@@ -120,6 +137,14 @@ export const SnapshotDiff = named(
     to: DiffSide,
     snapshots_between: Nullable(Count),
     turned: Nullable(SnapshotTurn),
+    last_compliant: Nullable(
+      Closed(
+        { index: Type.Integer(), timestamp: Time },
+        {
+          description: "The latest compliant snapshot of one environment before `snappish2`, if that is not compliant",
+        },
+      ),
+    ),
     counts: Closed(
       Object.fromEntries(DIFF_KINDS.map((kind) => [kind, Count])) as Record<(typeof DIFF_KINDS)[number], typeof Count>,
       {

@@ -67,6 +67,8 @@ const FOUND = `(@search = '' OR instr(lower(sa.name), lower(@search)) > 0
 
 /** Snapshots that are searched for a change; 100,000 take some 30 ms. */
 const MAX_SEARCHED_SNAPSHOTS = 100_000;
+/** Snapshots that are searched for the latest compliant one: a millisecond. */
+const MAX_SEARCHED_FOR_COMPLIANT = 5_000;
 
 export function snapshotPageStore(db: DbReader) {
   const prepare = (selected: string) => ({
@@ -155,6 +157,12 @@ export function snapshotPageStore(db: DbReader) {
        WHERE s.environment_id = ? AND s.idx >= ? AND s.idx < ? AND s.compliant IS NOT ? ORDER BY s.idx DESC LIMIT 1`,
     )
     .pluck();
+  const lastCompliant = db
+    .prepare<[number, number, number], number>(
+      `SELECT s.idx FROM snapshots s
+       WHERE s.environment_id = ? AND s.idx >= ? AND s.idx < ? AND s.compliant = 1 ORDER BY s.idx DESC LIMIT 1`,
+    )
+    .pluck();
   // A verdict that becomes unknown has no annotation of its own.
   const change = db.prepare<
     [{ organization: number; fingerprint: string; name: string; environment: number; first: number; last: number }],
@@ -193,6 +201,9 @@ export function snapshotPageStore(db: DbReader) {
       const other = latestOther.get(environmentId, Math.max(first, last - MAX_SEARCHED_SNAPSHOTS), last, verdict);
       return other === undefined ? null : other + 1;
     },
+    /** The latest compliant snapshot before one; null for none among the MAX_SEARCHED_FOR_COMPLIANT before it. */
+    findLastCompliant: (environmentId: number, index: number): number | null =>
+      lastCompliant.get(environmentId, index - MAX_SEARCHED_FOR_COMPLIANT, index) ?? null,
     /**
      * The latest snapshot after `first` up to `last` that changed an artifact; null for none. Not for the empty
      * fingerprint, which many artifacts share.

@@ -58,6 +58,13 @@ export function startPreviewStore(db: Db, { allowlists, facts, flows, policies }
      WHERE env.organization_id = @organization AND env.archived_at IS NULL AND env.type <> 'logical'
      ORDER BY env.name LIMIT @limit`,
   );
+  const placeById = db.prepare<{ environment: number; fingerprint: string }, PlaceRow>(
+    `SELECT env.id, env.name, env.type,
+       (SELECT min(sa.name) FROM snapshot_artifacts sa
+        WHERE sa.organization_id = env.organization_id AND sa.fingerprint = @fingerprint
+          AND sa.environment_id = env.id AND sa.last_index = ${OPEN}) AS running_as
+     FROM environments env WHERE env.id = @environment`,
+  );
   const countPlaces = db
     .prepare<[number], number>(
       "SELECT count(*) FROM environments WHERE organization_id = ? AND archived_at IS NULL AND type <> 'logical'",
@@ -69,14 +76,10 @@ export function startPreviewStore(db: Db, { allowlists, facts, flows, policies }
     return withFlowNames(shown, (id) => names.get(id));
   }
 
-  function previewStart(
-    { id, name, type, running_as }: PlaceRow,
-    { fingerprint, at }: StartQuestion,
-    { present, bounds }: { present: Facts; bounds: StartBounds },
-  ): PreviewedStart {
+  function evaluateStart({ id, running_as }: PlaceRow, { fingerprint, at }: StartQuestion, present: Facts) {
     const inForce = policies.listApplied(id);
     const allowed = allowlists.findInForce(id, fingerprint, () => at) !== null;
-    const { after, causes, reasons } = previewArtifact({
+    const preview = previewArtifact({
       policies: inForce,
       before: { compliant: null, read: () => NOT_YET },
       // Without a name that it runs under, rules see the name that each flow has for it, as in an assert.
@@ -89,6 +92,16 @@ export function startPreviewStore(db: Db, { allowlists, facts, flows, policies }
         return range ? { line: range.from, column: null } : null;
       },
     });
+    return { inForce, allowed, ...preview };
+  }
+
+  function previewStart(
+    place: PlaceRow,
+    question: StartQuestion,
+    { present, bounds }: { present: Facts; bounds: StartBounds },
+  ): PreviewedStart {
+    const { name, type, running_as } = place;
+    const { inForce, allowed, after, causes, reasons } = evaluateStart(place, question, present);
     return {
       environment: name,
       type,
@@ -110,6 +123,17 @@ export function startPreviewStore(db: Db, { allowlists, facts, flows, policies }
         .all({ organization: organizationId, fingerprint, limit })
         .flatMap(({ id }) => policies.listApplied(id))
         .reduce((sum, { document }) => sum + flowCount * estimateEvaluationMs(document), 0);
+    },
+    /**
+     * The verdict in one physical environment, and all that its policies would fail on. `compliant` null: there is no
+     * policy.
+     */
+    previewIn(environmentId: number, question: StartQuestion) {
+      const { organizationId, fingerprint } = question;
+      const place = placeById.get({ environment: environmentId, fingerprint });
+      if (!place) throw new Error(`environment ${environmentId} is gone`);
+      const { after, allowed, causes } = evaluateStart(place, question, facts.read(organizationId, fingerprint));
+      return { compliant: after, allowed, causes };
     },
     /** The active physical environments by name, as many as the bounds allow, at one moment. */
     preview: (question: StartQuestion, bounds: StartBounds): StartPreview =>

@@ -3,6 +3,7 @@ import type { compareSnapshots } from "../../api/environments/snapshot-diff.ts";
 import type { AnswerOf } from "../../http/in-process.ts";
 import { html } from "../html.ts";
 import type { Html } from "../html.ts";
+import { icon } from "./icon.ts";
 import { commit, reportedLink } from "./identifier.ts";
 import { formatNumber, plural } from "./state.ts";
 
@@ -21,7 +22,7 @@ export function commitList(commits: Commits): Html {
   const words = commitsWords(commits);
   if (items.length === 0) return html`<div class="sub">${words}</div>`;
   const rest = total - items.length;
-  return html`<details class="diff-commits"><summary>${words}</summary><ol>${items.map(
+  return html`<details class="diff-commits"><summary>${words}${icon("chevron-down", "12")}</summary><ol>${items.map(
     ({ sha1, message, author, url: page }) =>
       html`<li>${commit(sha1, page)} <span>${message}</span> <bdi class="muted">${author}</bdi></li>`,
   )}${rest > 0 && html`<li class="muted">${plural(rest, "more commit")}</li>`}</ol>${

@@ -3,6 +3,7 @@ import { medianOf } from "../../domain/median.ts";
 import { html } from "../html.ts";
 import type { Html, Value } from "../html.ts";
 import type { Visit } from "../page/page.ts";
+import { icon } from "./icon.ts";
 import { commit } from "./identifier.ts";
 import { card, figures, nameCell, padded, table } from "./layout.ts";
 import { badge, formatNumber, stateOfVerdict } from "./state.ts";
@@ -61,6 +62,7 @@ export const deploymentTable = <T extends Deployment>(
         href: flow === null ? null : to.artifact(flow, deployment.fingerprint),
         name: html`<bdi>${deployment.artifact_name ?? unnamed(deployment)}</bdi>`,
         sub: sub(deployment),
+        mark: icon("package"),
       })}<td>${badge(stateOfVerdict(deployment.compliant))}</td><td class="fill">${
         index === null ? environment : html`<a href="${to.snapshot(environment, index)}">${environment} #${index}</a>`
       }</td><td class="hide-s">${commit(deployment.git_commit, deployment.commit_url)}</td>

@@ -303,6 +303,77 @@ test("two environments are compared without times, and members of a logical one 
   assert.is(members.counts.unchanged, 2);
 });
 
+test("between two environments: what the newer version would get in the other one, and why", async () => {
+  const at = server.given.org();
+  const flow = await server.given.flow(at);
+  const { first, second } = await builds(at, flow);
+  const [staging, prod] = [world.environment(at), world.environment(at)];
+  const yaml = "artifacts:\n  attestations:\n    - {name: release-approval, type: generic}\n";
+  await server.given.policy(at, { name: "prod-baseline", yaml });
+  world.attach(at, prod, "prod-baseline");
+  const stray = freshFingerprint();
+  world.report(at, staging, [running("web:2", second), running("stray:1", stray)]);
+  world.report(at, prod, [running("web:1", first)]);
+  const wouldOf = (body: any): unknown => body.data.map(({ kind, would }: any) => ({ kind, would }));
+  const missing = { subject: "release-approval", text: "release-approval is missing" };
+  const fails = { environment: prod, artifact: "before", compliant: false, allowed: false, further_causes: 0 };
+  const there = await compare(at, staging, prod);
+  assert.equal(wouldOf(there), [
+    { kind: "verdict", would: null },
+    { kind: "policy", would: null },
+    { kind: "upgraded", would: { ...fails, causes: [missing] } },
+    {
+      kind: "exited",
+      would: { ...fails, causes: [{ subject: "No provenance", text: "No provenance: not reported to any flow" }] },
+    },
+  ]);
+  const back = await compare(at, prod, staging, "&kind=upgraded");
+  // What comes over is the newer version, whichever side it is on.
+  assert.equal(wouldOf(back), [{ kind: "upgraded", would: { ...fails, artifact: "after", causes: [missing] } }]);
+  world.attach(at, staging, "prod-baseline");
+  await server.given.attestation(at, { flow, trail: "t2", fingerprint: second, name: "release-approval" });
+  assert.equal(wouldOf(await compare(at, staging, prod, "&kind=upgraded")), [
+    { kind: "upgraded", would: { ...fails, compliant: true, causes: [] } },
+  ]);
+});
+
+test("says nothing about what would be in a past snapshot, a logical environment, or one of itself", async () => {
+  const at = server.given.org();
+  const [staging, prod] = [world.environment(at), world.environment(at)];
+  const group = world.environment(at, { type: "logical", members: [prod] });
+  await server.given.policy(at, { name: "baseline", yaml: POLICY });
+  world.attach(at, prod, "baseline");
+  world.report(at, staging, [running("web:1", freshFingerprint())]);
+  world.report(at, prod, [running("api:1", freshFingerprint())]);
+  world.report(at, prod, [running("api:1", freshFingerprint())]);
+  const only = async (from: string, to: string): Promise<unknown> =>
+    (await compare(at, from, to, "&kind=exited")).data.map(({ would }: any) => would?.compliant ?? null);
+  assert.equal(await only(staging, prod), [false]);
+  assert.equal(await only(staging, `${prod}~1`), [null]);
+  assert.equal(await only(staging, group), [null]);
+  const own = await compare(at, `${prod}~1`, prod);
+  assert.equal(
+    own.data.map(({ kind, would }: any) => ({ kind, would })),
+    [{ kind: "upgraded", would: null }],
+  );
+});
+
+test("names the latest compliant snapshot of an environment that is not compliant", async () => {
+  const at = server.given.org();
+  const flow = await server.given.flow(at);
+  const known = await server.given.artifact(at, { flow, trail: "t1", name: "web" });
+  const environment = world.environment(at);
+  await server.given.policy(at, { name: "baseline", yaml: POLICY });
+  world.attach(at, environment, "baseline");
+  world.report(at, environment, [running("web", known)]);
+  world.report(at, environment, [running("web", known), running("stray:1", freshFingerprint())]);
+  world.report(at, environment, [running("web", known), running("stray:2", freshFingerprint())]);
+  const body = await compare(at, `${environment}~1`, environment);
+  assert.is(body.turned, null);
+  assert.is(body.last_compliant.index, body.to.index - 2);
+  assert.is((await compare(at, `${environment}~1`, `${environment}#${body.to.index - 2}`)).last_compliant, null);
+});
+
 test("refuses what is no expression at its parameter, and names a snapshot that does not exist", async () => {
   const at = server.given.org();
   const environment = world.environment(at);

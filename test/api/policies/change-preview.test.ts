@@ -214,6 +214,8 @@ test("a tag that a policy reads, and the archiving of a flow whose name it reads
   assert.equal(await flips({ tag_flow: { flow_name: "backend", set_tags: { tier: "batch" } } }), [[1, 0]]);
   assert.equal(await flips({ tag_flow: { flow_name: "backend", remove_tags: ["tier"] } }), [[0, 0]]);
   assert.equal(await flips({ archive_flow: { flow_name: "backend" } }), [[1, 0]]);
+  assert.equal(await flips({ rename_flow: { flow_name: "backend", new_name: "frontend" } }), [[1, 0]]);
+  assert.equal(await flips({ rename_flow: { flow_name: "backend", new_name: "backend" } }), [[0, 0]]);
 });
 
 test("unknown names, logical environments, and no or several changes are refused", async () => {
@@ -394,11 +396,18 @@ test("over the story: what a preview predicts is what the change makes", async (
         await compare({ tag_flow: { flow_name, set_tags } }, () =>
           send("PATCH", `/tags/${ORG}/flow/${flow_name}`, { set_tags }),
         );
+      const [there, back] = [{ new_name: `${flow_name}-2` }, { new_name: flow_name }];
+      await compare({ rename_flow: { flow_name, ...there } }, () =>
+        send("PUT", `/flows/${ORG}/${flow_name}/rename`, there),
+      );
+      await compare({ rename_flow: { flow_name: there.new_name, ...back } }, () =>
+        send("PUT", `/flows/${ORG}/${there.new_name}/rename`, back),
+      );
       await compare({ archive_flow: { flow_name } }, () => send("PUT", `/flows/${ORG}/${flow_name}/archive`, {}));
     }
     assert.ok(counts.changes > 100 && counts.turned > 10, JSON.stringify(counts));
     // No policy of the story reads the name of a flow.
-    const { archive_flow: _, ...others } = flips;
+    const { archive_flow: _, rename_flow: __, ...others } = flips;
     assert.equal(Object.keys(others).length, 6);
     for (const count of Object.values(others)) assert.ok(count > 0, JSON.stringify(flips));
   } finally {

@@ -4,7 +4,7 @@ import type { AnswerOf } from "../../../http/in-process.ts";
 import { dayBars, pointScale } from "../../components/charts.ts";
 import { LEAD_TIME, leadCell, leadTimeCard } from "../../components/deployments.ts";
 import { commit } from "../../components/identifier.ts";
-import { card, empty, linkButton, padded, table } from "../../components/layout.ts";
+import { card, empty, linkButton, moreLink, padded, table } from "../../components/layout.ts";
 import { pageOf, pager } from "../../components/lists.ts";
 import { badge, formatNumber, stateOfVerdict } from "../../components/state.ts";
 import { formatDate, time } from "../../components/time.ts";
@@ -67,7 +67,7 @@ export async function environmentDeployments(visit: Visit, environment: ShownEnv
     ],
     rows: answer.deployments.map((deployment) => deploymentRow(visit, deployment)),
   });
-  return html`${choices}<div class="stack">${frequencyCard(frequency, now)}${leadTimeCard(
+  return html`${choices}<div class="stack">${frequencyCard(visit, environment.name, frequency)}${leadTimeCard(
     newest.deployments,
     (times, { finding, slowest }) => html`<div class="gap-t">${pointScale(times, { finding, end: slowest })}</div>`,
   )}<div>${card({
@@ -82,7 +82,11 @@ export async function environmentDeployments(visit: Visit, environment: ShownEnv
   })}</div></div>`;
 }
 
-function frequencyCard({ daily, total, median_per_day: median }: Frequency, now: number): Html {
+function frequencyCard(
+  { now, to }: Visit,
+  environment: string,
+  { daily, total, median_per_day: median }: Frequency,
+): Html {
   const days = daily.map(({ date, count: amount }) => ({
     label: formatDate(Date.parse(`${date}T00:00:00Z`) / 1000, now),
     amount,
@@ -95,6 +99,7 @@ function frequencyCard({ daily, total, median_per_day: median }: Frequency, now:
     id: "h-freq",
     title: "Frequency",
     note: `per day (UTC), last ${days.length} days; median ${median}`,
+    more: moreLink(to.changes({ environment, from: `${days.length}days` }), "What changed"),
     body: padded(dayBars(days, finding)),
   });
 }

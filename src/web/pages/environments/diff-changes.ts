@@ -43,15 +43,17 @@ export const setOf = (query: URLSearchParams): string | null =>
 const isOfOne = ({ from, to }: Diff): boolean => from.environment === to.environment;
 const titleOf = (diff: Diff, kind: DiffKind): string => (isOfOne(diff) ? KINDS[kind].title : KINDS[kind].ofTwo(diff));
 
-export function comparison(visit: Visit, diff: Diff): Html {
+/** @param links to other moments @param hint what a moment is */
+export function comparison(visit: Visit, diff: Diff, { links, hint }: { links: Html; hint: Html }): Html {
   const { counts, pagination } = diff;
   const total = DIFF_KINDS.reduce((sum, kind) => sum + (kind === "unchanged" ? 0 : counts[kind]), 0);
   const isFiltered = (visit.query.get("search") ?? "") !== "";
   const isNarrowed = isFiltered || changeKindOf(visit.query) !== null;
-  const head = html`<p class="diff-sum" role="status">${sideLink(visit, diff.from)} ${icon("arrow-right", "12")}
+  const head = html`<div class="diff-head"><nav class="diff-short" aria-label="Other moments">${links}</nav><p
+class="diff-sum" role="status">${sideLink(visit, diff.from)} ${icon("arrow-right", "12")}
 ${sideLink(visit, diff.to)}${betweenWords(diff)} <b>${
     total === 0 ? (isFiltered ? "Nothing matches" : "Nothing differs") : `${plural(total, "change")}`
-  }</b></p>`;
+  }</b></p></div>${hint}`;
   const sets = diff.sets.length > 0 && setOf(visit.query) === null && setsCard(visit, diff);
   return html`${head}<div class="stack">${turnBox(visit, diff)}${sets}${filterRow(visit, diff, total)}${
     pagination.total > 0 ? changesTable(visit, diff) : nothing(diff, isNarrowed)
@@ -129,7 +131,7 @@ upgrades</a></p>`;
         ],
       },
     ],
-    keep: ["tab", "left", "right"],
+    keep: ["tab", "left", "left_at", "right", "right_at"],
     total: isNarrowed ? matching : null,
     what: matching === 1 ? "change" : "changes",
   })}${ofSet}</div>`;
@@ -288,11 +290,25 @@ function artifactCells(visit: Visit, diff: Diff, entry: Entry): Cells {
       change: html`${versions(before?.version ?? "", after?.version ?? "")}${
         build && html`<div class="sub">built by ${builtBy(build)}</div>`
       }`,
-      why: html`${state}${commits && commitList(commits)}`,
+      why: html`${entry.would ? wouldStart(entry, entry.would) : state}${commits && commitList(commits)}`,
     };
   const instances = (one: Artifact | null): string => plural(one?.instances ?? 0, "instance");
   const change = kind === "scaled" ? turning(before?.instances, html`<b>${instances(after)}</b>`) : instances(artifact);
-  return { what, change, why: state };
+  return { what, change, why: entry.would ? wouldStart(entry, entry.would) : state };
+}
+
+/** The verdict if the newer version, or what runs in one environment only, came over to the other one. */
+function wouldStart(entry: Entry, would: NonNullable<Entry["would"]>): Html {
+  const { environment, artifact, compliant, allowed } = would;
+  const version = entry.kind === "upgraded" ? (entry[artifact]?.version ?? "") : "";
+  const subject = version === "" ? "Would" : `${version} would`;
+  if (compliant === null)
+    return causesLine(would) ?? html`<span class="muted">no policy is attached to <bdi>${environment}</bdi></span>`;
+  if (!compliant) return html`${plainState("non_compliant", `${subject} fail in ${environment}`)}${causesLine(would)}`;
+  return plainState(
+    allowed ? "allowlisted" : "compliant",
+    `${subject} pass in ${environment}${allowed ? ", allowlisted" : ""}`,
+  );
 }
 
 function verdict(artifact: Artifact | null): Html {

@@ -1,47 +1,48 @@
 /** The difference between two snapshots, of one environment or of two; and the form that chooses them. */
 import { compareSnapshots } from "../../../api/environments/snapshot-diff.ts";
+import { DAY_S } from "../../../domain/time.ts";
 import { AppError } from "../../../errors.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
-import { icon } from "../../components/icon.ts";
 import { empty } from "../../components/layout.ts";
 import { pageOf } from "../../components/lists.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
-import { inWords } from "../../page/field-words.ts";
 import type { Visit } from "../../page/page.ts";
 import { comparison, changeKindOf, setOf } from "./diff-changes.ts";
+import { NO_MOMENTS, diffForm, readSide } from "./diff-form.ts";
+import type { Side } from "./diff-form.ts";
 import type { ShownEnvironment } from "./types.ts";
 
 const PER_PAGE = 25;
 
-/** What a form asks to compare; empty texts before it was submitted. */
-type Sides = { left: string; right: string };
-type Diff = AnswerOf<typeof compareSnapshots>;
-type Refusal = { problems: Readonly<Record<string, string>>; message: string | null };
+type Sides = { left: Side; right: Side };
+export type Diff = AnswerOf<typeof compareSnapshots>;
+type Refusal = { problems: Readonly<Partial<Record<"left" | "right", string>>>; message: string | null };
 
-/** @param action where the form leads @param keep fields of the page that must stay */
+/**
+ * The form, and the comparison; `diff` is null where there is none.
+ * @param action where the form leads @param keep fields of the page that must stay
+ */
 export async function diffView(
   visit: Visit,
   sides: Sides,
   { action, keep = null }: { action: string; keep?: Html | null },
-): Promise<Html> {
+): Promise<{ view: Html; diff: Diff | null }> {
   const { left, right } = sides;
-  const answer = left !== "" && right !== "" ? await compare(visit, sides) : null;
+  const isAsked = left.environment !== "" && right.environment !== "";
+  const answer = isAsked ? await compare(visit, sides) : null;
   const problems = answer !== null && "problems" in answer ? answer.problems : {};
-  const form = html`<form class="diff-form" method="get" action="${action}">${keep}${sideField("left", {
-    label: "From",
-    value: left,
-    problem: problems["snappish1"] ?? null,
-  })}${sideField("right", { label: "To", value: right, problem: problems["snappish2"] ?? null })}<button
-class="btn btn-primary" type="submit">Compare</button></form>${shortcuts(visit, answer)}
-<p class="hint gap-b">An environment stands for its latest snapshot. <code>#12</code> is snapshot 12, <code>~1</code>
-the one before
-the latest, <code>@{2.days.ago}</code> or <code>@{2026-01-31T12:00:00}</code> the one in force then:
-<code>production~1</code>.</p>`;
-  if (answer === null) return html`<div>${form}${nothingAsked()}</div>`;
-  if (!("problems" in answer)) return html`<div>${form}${comparison(visit, answer)}</div>`;
+  const form = await diffForm(visit, sides, { action, keep, problems });
+  const hint = html`<p class="hint gap-b">A moment is <code>latest</code>, a number such as <code>#12</code>,
+<code>~1</code> for the one before the latest, <code>2.days.ago</code>, or a time in UTC such as
+<code>2026-01-31 18:00</code>.</p>`;
+  if (answer === null) return { view: html`<div>${form}${hint}${nothingAsked()}</div>`, diff: null };
+  if (!("problems" in answer)) {
+    const links = shortcuts(visit, answer, sides);
+    return { view: html`<div>${form}${comparison(visit, answer, { links, hint })}</div>`, diff: answer };
+  }
   const refusal = answer.message !== null && html`<p class="problem" role="alert">${answer.message}</p>`;
-  return html`<div>${form}${refusal}</div>`;
+  return { view: html`<div>${form}${hint}${refusal}</div>`, diff: null };
 }
 
 const nothingAsked = (): Html =>
@@ -52,13 +53,23 @@ const nothingAsked = (): Html =>
     command: "kosli diff snapshots staging production",
   })}</section>`;
 
+const NO_MOMENT = "Write latest, a number such as #12, ~1, 2.days.ago, or a time such as 2026-01-31 18:00";
+
 /** A refusal is shown at the form, which keeps what was typed. */
 async function compare({ call, query }: Visit, { left, right }: Sides): Promise<Diff | Refusal> {
+  if (left.expression === null || right.expression === null)
+    return {
+      problems: {
+        ...(left.expression === null ? { left: NO_MOMENT } : {}),
+        ...(right.expression === null ? { right: NO_MOMENT } : {}),
+      },
+      message: null,
+    };
   try {
     return await call(compareSnapshots, {
       query: {
-        snappish1: left,
-        snappish2: right,
+        snappish1: left.expression,
+        snappish2: right.expression,
         kind: changeKindOf(query),
         search: (query.get("search") ?? "").slice(0, 256),
         set: setOf(query),
@@ -68,58 +79,59 @@ async function compare({ call, query }: Visit, { left, right }: Sides): Promise<
     });
   } catch (error) {
     if (!(error instanceof AppError) || (error.code !== "invalid" && error.code !== "not_found")) throw error;
-    return { problems: error.fields ?? {}, message: error.fields ? null : `${error.message}.` };
+    const { snappish1, snappish2 } = error.fields ?? {};
+    return {
+      problems: { ...(snappish1 ? { left: snappish1 } : {}), ...(snappish2 ? { right: snappish2 } : {}) },
+      message: error.fields ? null : `${error.message}.`,
+    };
   }
 }
 
-function sideField(name: string, options: { label: string; value: string; problem: string | null }): Html {
-  const { label, value, problem } = options;
-  const invalid = problem !== null && html` aria-invalid="true" aria-describedby="${name}-error"`;
-  return html`<div class="form-field"><label for="${name}">${label}</label><input class="field mono" id="${name}"
-name="${name}"
-value="${value}" placeholder="production~1" maxlength="300" required${invalid}>${
-    problem !== null &&
-    html`<p class="field-error" id="${name}-error">${icon("alert-fill", "12")}${inWords(problem)}</p>`
-  }</div>`;
-}
-
-/** Other moments of the same environments, and the other direction. */
-function shortcuts({ here }: Visit, answer: Diff | Refusal | null): Html | null {
-  if (answer === null || "problems" in answer) return null;
-  const { from, to, turned } = answer;
+/** Other moments of the same environments. */
+function shortcuts({ here, now }: Visit, { from, to, turned, last_compliant: last }: Diff, sides: Sides): Html {
   const isOne = from.environment === to.environment;
-  const both = isOne ? "" : "Both ";
-  const ago = (time: string) => ({
-    left: `${from.environment}@{${time}}`,
-    right: isOne ? to.environment : `${to.environment}@{${time}}`,
-  });
-  const links: { text: string; left: string; right: string }[] = [
-    ...(isOne ? [{ text: "Previous snapshot", left: `${to.environment}~1`, right: to.environment }] : []),
-    { text: `${both}24 hours${isOne ? "" : " ago"}`, ...ago("24.hours.ago") },
-    { text: `${both}7 days${isOne ? "" : " ago"}`, ...ago("7.days.ago") },
-    ...(turned !== null
-      ? [
-          {
-            text: "The change of the verdict",
-            left: `${to.environment}#${turned.index - 1}`,
-            right: `${to.environment}#${turned.index}`,
-          },
-        ]
-      : []),
-    { text: "Other direction", left: `${to.environment}#${to.index}`, right: `${from.environment}#${from.index}` },
-  ];
-  const cleared = { kind: null, search: null, set: null, page: null };
-  return html`<p class="diff-short">${links.map(
-    ({ text, left, right }) => html`<a href="${here({ ...cleared, left, right })}">${text}</a>`,
-  )}</p>`;
+  const [left, right] = [from.environment, to.environment];
+  const ago = (moment: string) => ({ left: `${left}@{${moment}}`, right: isOne ? right : `${right}@{${moment}}` });
+  const evening = new Date((Math.floor(now / DAY_S) * DAY_S - DAY_S / 4) * 1000).toISOString().slice(0, 19);
+  const links: { text: string; left: string; right: string }[] = isOne
+    ? [
+        { text: "Previous snapshot", left: `${right}~1`, right },
+        { text: "24 hours", ...ago("24.hours.ago") },
+        { text: "Since yesterday 18:00", ...ago(evening) },
+        ...(last === null ? [] : [{ text: "Since it was last compliant", left: `${right}#${last.index}`, right }]),
+        { text: "7 days", ...ago("7.days.ago") },
+        ...(turned === null
+          ? []
+          : [
+              {
+                text: "The change of the verdict",
+                left: `${right}#${turned.index - 1}`,
+                right: `${right}#${turned.index}`,
+              },
+            ]),
+      ]
+    : [
+        { text: "Both now", left, right },
+        { text: "Both yesterday 18:00", ...ago(evening) },
+        { text: "Both 7 days ago", ...ago("7.days.ago") },
+      ];
+  const cleared = { ...NO_MOMENTS, kind: null, search: null, set: null, page: null };
+  const isShown = (one: { left: string; right: string }): boolean =>
+    sides.left.expression === one.left && sides.right.expression === one.right;
+  return html`${links.map(
+    (one) =>
+      html`<a href="${here({ ...cleared, left: one.left, right: one.right })}"${
+        isShown(one) && html` aria-current="true"`
+      }>${one.text}</a>`,
+  )}`;
 }
 
 /** The tab of an environment: the latest snapshot against the one before, unless the address has others. */
-export function diffTab(visit: Visit, { name }: ShownEnvironment): Promise<Html> {
-  const { query, to } = visit;
-  const sides = { left: query.get("left") ?? `${name}~1`, right: query.get("right") ?? name };
-  return diffView(visit, sides, {
-    action: to.environment(name),
+export async function diffTab(visit: Visit, { name }: ShownEnvironment): Promise<Html> {
+  const sides = { left: readSide(visit, "left", `${name}~1`), right: readSide(visit, "right", name) };
+  const { view } = await diffView(visit, sides, {
+    action: visit.to.environment(name),
     keep: html`<input type="hidden" name="tab" value="diff">`,
   });
+  return view;
 }

@@ -3,6 +3,7 @@ import { listArtifacts } from "../../../api/flows/artifacts.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { STATES } from "../../../domain/compliance/artifact.ts";
 import { causesLine } from "../../components/causes.ts";
+import { icon } from "../../components/icon.ts";
 import { commit, fingerprint } from "../../components/identifier.ts";
 import { nameCell } from "../../components/layout.ts";
 import { renderList, pageFrom } from "../../components/list-page.ts";
@@ -61,6 +62,7 @@ function artifactRow({ to, now }: Visit, artifact: Artifact): Html {
   const name = nameCell({
     href: to.artifact(flow, artifact.fingerprint, artifact.id),
     name: html`<bdi>${artifact.filename}</bdi>`,
+    mark: icon("package"),
     sub: html`${fingerprint(artifact.fingerprint)}${causesLine(artifact)}`,
   });
   return html`<tr>${name}<td>${badge(stateOf(artifact.state))}</td><td class="fill">${trail}</td>

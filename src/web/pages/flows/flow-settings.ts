@@ -18,6 +18,8 @@ export async function settingsTab(visit: Visit, flow: Flow): Promise<Html> {
   const isTag = refused?.form === "set_tag" || refused?.form === "remove_tag";
   if (isTag && may(patchTags) && refused.message === null && Object.keys(refused.errors).length === 0)
     return await askTags(visit, flow, refused);
+  const isName = refused?.form === "rename" && refused.message === null && Object.keys(refused.errors).length === 0;
+  if (isName && may(renameFlow)) return await askName(visit, flow, refused.fields.text("new_name").trim());
   return html`${may(createFlowWithTemplate) && describe(visit, flow)}
 ${may(patchTags) && card({ id: "h-tags", title: "Tags", body: tagEditor(visit, flow.tags, { isPreviewed: true }) })}
 ${may(renameFlow) && rename(visit, flow)}
@@ -56,7 +58,7 @@ function describe(visit: Visit, flow: Flow): Html {
 }
 
 function rename(visit: Visit, flow: Flow): Html {
-  const fields = textField(visit, {
+  const name = textField(visit, {
     form: "rename",
     name: "new_name",
     label: "New name",
@@ -64,7 +66,12 @@ function rename(visit: Visit, flow: Flow): Html {
     of: renameFlow,
     hint: "Pipelines that report to the old name keep working until another flow takes it.",
   });
-  const form = formOf(visit, { name: "rename", submit: "Rename", isSecondary: true, fields });
+  const form = formOf(visit, {
+    name: "rename",
+    submit: "Rename",
+    isSecondary: true,
+    fields: html`${name}${seenField("")}`,
+  });
   return card({ id: "h-rename", title: "Name", body: padded(form) });
 }
 
@@ -93,6 +100,26 @@ async function askTags(visit: Visit, flow: Flow, { form, fields }: RefusedForm):
       }),
   });
   return card({ id: "h-tags", title: "Policies read this tag", body: padded(body) });
+}
+
+/** The question before another name, which policies read as `flow.name`. */
+async function askName(visit: Visit, flow: Flow, name: string): Promise<Html> {
+  const preview = await askPreview(visit, { rename_flow: { flow_name: flow.name, new_name: name } });
+  const body = formOf(visit, {
+    name: "rename",
+    submit: submitText("Rename", preview),
+    cancel: visit.to.flow(flow.name, { tab: "settings" }),
+    fields: html`${hiddenField("new_name", name)}${seenField(name)}`,
+    within: (buttons) =>
+      impactPanel(visit, {
+        id: "h-impact",
+        title: html`If <bdi>${flow.name}</bdi> is named <bdi>${name}</bdi>`,
+        preview,
+        buttons,
+        note: LATER,
+      }),
+  });
+  return card({ id: "h-rename", title: "Policies read the name", body: padded(body) });
 }
 
 async function askArchive(visit: Visit, flow: Flow): Promise<Html> {

@@ -91,8 +91,11 @@ export const flowPage = page({
       });
       return { go: to.flow(name, { tab: "template" }), done: "saved" };
     }),
-    rename: form(renameFlow, async ({ call, params, to }, fields) => {
+    rename: form(renameFlow, async (visit, fields) => {
+      const { call, params, to } = visit;
       const name = fields.text("new_name").trim();
+      const question = await checkName(visit, fields, name);
+      if (question !== null) return { show: question };
       await call(renameFlow, { params: { flow_name: params["flow"] ?? "" }, body: { new_name: name } });
       return { go: to.flow(name, { tab: "settings" }), done: "renamed" };
     }),
@@ -112,6 +115,15 @@ async function checkTags(visit: Visit, name: string, fields: Fields): Promise<Co
   // A change that is refused says why at its field.
   if ("failed" in preview ? preview.isRefused : turnsNothing(preview)) return null;
   return show(typedForm(visit, name, { fields, problems: [] }));
+}
+
+/** The page with what another name would turn, which no panel showed yet; null where it turns nothing. */
+async function checkName(visit: Visit, fields: Fields, name: string): Promise<Content | null> {
+  if (!isUnseen(fields, name)) return null;
+  const preview = await askPreview(visit, { rename_flow: { flow_name: visit.params["flow"] ?? "", new_name: name } });
+  // A name that is refused says why at its field.
+  if ("failed" in preview ? preview.isRefused : turnsNothing(preview)) return null;
+  return show(typedForm(visit, "rename", { fields, problems: [] }));
 }
 
 /** What archiving adds to a name (semantics 1.8). */

@@ -179,7 +179,7 @@ const trailRow = ({ to, now }: Visit, trail: Trail): Html =>
 <td class="hide-m hide-s">${commit(trail.git_commit, trail.commit_url)}</td>
 <td class="r">${time(trail.last_event_at, now)}</td></tr>`;
 
-export function deploymentsCard({ now }: Visit, { deployments }: Overview): Html {
+export function deploymentsCard({ now, to }: Visit, { deployments }: Overview): Html {
   const { daily, total, days } = deployments;
   const failing = daily.reduce((sum, { non_compliant: value }) => sum + value, 0);
   const unknown = daily.reduce((sum, { unknown: value }) => sum + value, 0);
@@ -205,7 +205,8 @@ export function deploymentsCard({ now }: Visit, { deployments }: Overview): Html
   return card({
     id: "h-dep",
     title: "Deployments",
-    note: `${days} days`,
+    note: `${formatNumber(total)} in ${days} days`,
+    more: total > 0 && moreLink(to.changes({ from: `${days}days` }), "What changed"),
     body:
       total === 0
         ? nothing("Nothing was deployed. A deployment is the start of an artifact that was reported to a flow.")
