@@ -118,12 +118,12 @@ export const previewChange = operation({
   summary: "Preview a change without making it",
   description:
     "Says which verdicts a change would turn: policies of an environment, an allowlist entry, the override of an " +
-    "attestation, tags of a flow, its name, or its archiving. Running artifacts are evaluated as the next snapshot " +
-    "after the change will: policies and allowlists are re-evaluated at once, overrides, tags and names with the next report " +
-    "of an environment. The answer has at most 100 environments, 20,000 evaluated artifacts and 1,000 listed ones, " +
-    "and takes at most five seconds; `stopped` says what was left. Nothing is stored. A change that would be refused " +
-    "because it names something that does not exist is refused here, too. For a text of a policy, see " +
-    "`preview_policy`.",
+    "attestation, tags of a flow, its name, or its archiving. Running artifacts are evaluated as the next " +
+    "snapshot after the change will: policies and allowlists are re-evaluated at once, overrides, tags and names " +
+    "with the next report of an environment. The answer has at most 100 environments, 20,000 evaluated artifacts " +
+    "and 1,000 listed ones, and takes at most five seconds; `stopped` says what was left. Nothing is stored. A " +
+    "change that would be refused because it names something that does not exist is refused here, too. For a " +
+    "text of a policy, see `preview_policy`.",
   permission: "policy:read",
   audit: null,
   origin: "assay",
