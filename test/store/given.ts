@@ -165,7 +165,7 @@ export const explain = (db: Db, sql: string): { opcode: string; p2: number; p3: 
 /** The steps that scan one of our tables; not those over the JSON of a parameter, or over the page of a subquery. */
 export const scans = (db: Db, sql: string): string[] => plan(db, sql).filter((step) => SCAN.test(step));
 
-/** Subqueries with a LIMIT have these names. */
+/** Subqueries with a LIMIT, or over what a search of an index finds, have these names. */
 const SCAN = /^SCAN (?!(?:page|wanted|shown|found|latest_flows|newest)$|CONSTANT|.*VIRTUAL TABLE)/;
 
 /** Planning reads no values, but every parameter has to be bound. */

@@ -288,7 +288,7 @@ test("an index serves every query on deployments, and the usual lists follow its
     assert.equal(scans(db, text), [], text);
   }
   const windows = about.filter((text) => text.includes("deployed_at >= @from"));
-  assert.is(windows.length, 37);
+  assert.is(windows.length, 44);
   for (const text of windows)
     assert.ok(
       plan(db, text).some(

@@ -24,9 +24,16 @@ export type BinderParameters = BinderPeriod & {
   environments: string;
 };
 
-/** Artifacts that started in the environments; all ordinals, because each is the record in another flow. */
-const STARTED = `SELECT dep.artifact_id FROM json_each(@environments) wanted CROSS JOIN deployments dep
-   ON dep.environment_id = wanted.value AND dep.deployed_at >= @from AND dep.deployed_at <= @to`;
+/**
+ * Artifacts that started in the environments: the records of all ordinals, because each is the record in another flow.
+ * The index over time has the first ordinals alone.
+ */
+const STARTED = `SELECT other.artifact_id FROM (
+     SELECT DISTINCT dep.environment_id, dep.fingerprint FROM json_each(@environments) wanted
+       CROSS JOIN deployments dep ON dep.environment_id = wanted.value AND dep.ordinal = 0
+         AND dep.deployed_at >= @from AND dep.deployed_at <= @to) AS found
+   CROSS JOIN deployments other ON other.environment_id = found.environment_id
+     AND other.fingerprint = found.fingerprint AND other.deployed_at >= @from AND other.deployed_at <= @to`;
 const BEGUN = "SELECT t.id FROM trails t WHERE t.flow_id = @id AND t.created_at >= @from AND t.created_at <= @to";
 /** The attestations of a binder. The unary plus disables the index of times. */
 export const ATTESTED: Record<BinderKind, string> = {

@@ -94,7 +94,7 @@ export function binderStore(db: DbReader) {
          AND sa.first_index = s.idx AND sa.annotation <> 'unchanged' AND sa.annotation LIKE 'started%'
        CROSS JOIN evaluations ev ON ev.id = sa.evaluation_id
      WHERE s.environment_id = @environment AND s.timestamp >= @from AND s.timestamp <= @to
-     ORDER BY s.timestamp, s.idx, sa.id`,
+     ORDER BY s.timestamp, s.idx`,
   );
   const startsOfFlow = db.prepare<[BinderPeriod & { environment: number; flow: number }], StartRow>(
     `SELECT ${START_COLUMNS}
