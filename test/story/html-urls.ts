@@ -29,6 +29,16 @@ const QUERIES: Readonly<Record<string, string>> = {
   list_attestations_for_criteria: `?flow_name=backend-api&commit_list=${commitOf("release-2.40.3", "a90b2c4")}`,
   environment_diff: "?snappish1=production-eu%23-2&snappish2=production-eu",
   compare_snapshots: "?snappish1=production-eu%23-2&snappish2=production-eu",
+  ...Object.fromEntries(
+    [
+      "get_moment",
+      "get_past_overview",
+      "list_past_environments",
+      "get_past_environment",
+      "list_past_policies",
+      "list_past_artifacts",
+    ].map((id) => [id, "?at=production-eu%231"]),
+  ),
 };
 
 export type FoundUrls = {

@@ -354,8 +354,12 @@ test("evidence that a record names is referenced", () => {
  * Queries that sort what is bound to one record, the ids of one trail, records that are named one by one, or the ids in
  * the scope of an audit binder.
  */
-const SORTS_FEW =
-  /current_attestations|attestation_bindings|pending_bindings|WHERE trail_id = \?|json_each|t\.created_at >= @from|AS found/;
+const SORTS_FEW = new RegExp(
+  [
+    "current_attestations|attestation_bindings|pending_bindings|WHERE trail_id = \\?|json_each",
+    "t\\.created_at >= @from|AS found",
+  ].join("|"),
+);
 
 test("no list and no lookup scans or sorts the whole table", () => {
   const { db, sql, search, f, lists: stored, letters, t, organizationId } = lists();
