@@ -1,7 +1,7 @@
 /** A moment in the past, as a parameter of reads that answer as of then. */
 import { Type } from "typebox";
 import {
-  SNAPSHOT_EXPRESSION_PATTERN,
+  PLACED_SNAPSHOT_PATTERN,
   TIME_EXPRESSION_PATTERN,
   parseSnapshotExpression,
   parseTimeExpression,
@@ -23,7 +23,7 @@ const FORMS =
 /** Query schema properties of a read as of a moment. */
 export const AtMoment = {
   at: CheckedByHandler(
-    { pattern: `${TIME_EXPRESSION_PATTERN}|${SNAPSHOT_EXPRESSION_PATTERN}` },
+    { pattern: `${TIME_EXPRESSION_PATTERN}|${PLACED_SNAPSHOT_PATTERN}` },
     Type.String({
       maxLength: MAX_MOMENT_CHARS,
       description:

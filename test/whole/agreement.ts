@@ -27,13 +27,14 @@ const BEYOND_SCHEMAS: readonly { field?: RegExp; text?: RegExp; reason: string }
     text: /does not exist|already exists|archived|is logical|cannot be changed|in the future|must not be later/i,
     reason: "state, or the clock",
   },
+  { text: /^There is no such snapshot/, reason: "state" },
   {
     text: /^Only a logical environment includes|^Policies cannot be attached/,
     reason: "depends on the type, which may be stored alone",
   },
   {
-    text: /is reserved|valid snapshot expression|valid interval/,
-    reason: "a word of its own; days that no calendar has",
+    text: /is reserved|valid snapshot expression|valid interval|^Input should be a date or time in UTC/,
+    reason: "a word of its own; days that no calendar has; indexes",
   },
   {
     text: /^Input should be a valid (?:number|integer) \[/,

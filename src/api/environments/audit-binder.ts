@@ -111,7 +111,7 @@ export const getAuditBinder = largeRead({
     200: { description: "The binder", schema: AuditBinder },
     404: { description: "No such control, environment or flow", schema: Message },
   },
-  example: { params: { org: "acme" }, query: { control: "SDLC-7", from: "2026-01-01", to: "2026-03-31" } },
+  example: { params: { org: "acme" }, query: { control: "SDLC-7", from: "90days" } },
   // The reader thread has neither a clock nor a principal.
   prepare: async (context, { query }) => readBinderScope(context, query),
   // Every start and decision of the period is counted.
@@ -143,7 +143,7 @@ export const downloadAuditBinder = operation({
     200: PACKAGE_RESPONSE,
     404: { description: "No such control, environment or flow", schema: Message },
   },
-  example: { params: { org: "acme" }, query: { control: "SDLC-7", from: "2026-01-01", to: "2026-03-31" } },
+  example: { params: { org: "acme" }, query: { control: "SDLC-7", from: "90days" } },
   handle(context, { query }) {
     const scope = readBinderScope(context, query);
     const { key } = openBinder(context, scope);

@@ -31,6 +31,8 @@ const SIDE_PATTERN = `(?:NOW|${POSITION_SOURCE})?`;
 export const POSITION_PATTERN = `^(?:${POSITION_SOURCE})$`;
 /** The texts that parseSnapshotExpression accepts. */
 export const SNAPSHOT_EXPRESSION_PATTERN = String.raw`${FLOW_NAME.slice(0, -1)}(?:#-?\d+|~\d+|${TIME_PATTERN})?$`;
+/** Those of them that say which snapshot. */
+export const PLACED_SNAPSHOT_PATTERN = String.raw`${FLOW_NAME.slice(0, -1)}(?:#-?\d+|~\d+|${TIME_PATTERN})$`;
 /** The texts that parseInterval accepts, and the empty one. */
 export const INTERVAL_PATTERN = String.raw`^${SIDE_PATTERN}(?:\.\.${SIDE_PATTERN})?$`;
 
