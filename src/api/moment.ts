@@ -50,6 +50,12 @@ export function parseMoment(sent: string, now: number): RequestedMoment {
   return { at: null, side: { ...momentOf(position, now), label: text, name } };
 }
 
+/** Reads `at` of a request while there is a clock, which the reader thread has not. @throws AppError invalid on `at` */
+export const prepareMoment = (
+  context: { now(): number },
+  { query }: { query: { at: string } },
+): Promise<RequestedMoment> => Promise.resolve(parseMoment(query.at, context.now()));
+
 function requirePast(at: number, { text, now }: { text: string; now: number }): number {
   if (at > now + ROUNDING_S) throw invalid({ at: `Input should not lie in the future [input: ${text}]` });
   return at;

@@ -2,7 +2,7 @@
 import { presentPagination } from "../http/pagination.ts";
 import type { Static } from "typebox";
 import type { StoredVerdict } from "../domain/compliance/environment.ts";
-import { isListOf, isNumber, isText, readStoredJson, readStoredJsonOrNull } from "../domain/stored-json.ts";
+import { isListOf, isNumberList, isText, readStoredJson, readStoredJsonOrNull } from "../domain/stored-json.ts";
 import type { PaginationValue } from "../http/schema.ts";
 import type { EnvironmentRow } from "../store/environments/environments.ts";
 import type { SelectedArtifactRow, SnapshotSelection } from "../store/environments/snapshot-pages.ts";
@@ -58,8 +58,6 @@ export function listParts({ store }: PresenterContext, environment: EnvironmentR
     return { environment: member, snapshot: memberSnapshot, hasChanges, memberName: member.name };
   });
 }
-
-const isNumberList = isListOf(isNumber);
 
 /** The versions in force; null for a damaged record. */
 export const listPolicyVersions = ({ snapshot }: Part): number[] | null =>

@@ -61,6 +61,8 @@ export const isListOf =
   <T>(isElement: Guard<T>): Guard<T[]> =>
   (value): value is T[] =>
     Array.isArray(value) && value.every(isElement);
+/** Guard of a list of ids, or of other numbers. */
+export const isNumberList = isListOf(isNumber);
 
 /** Guards of objects with arbitrary keys: every value has to pass. */
 export const isRecordOf =

@@ -3,7 +3,7 @@ import { Type } from "typebox";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, named } from "../../http/schema.ts";
 import { largeRead } from "../context.ts";
-import { AtMoment, parseMoment, resolveMoment } from "../moment.ts";
+import { AtMoment, prepareMoment, resolveMoment } from "../moment.ts";
 import { OrgPath } from "../paths.ts";
 
 const Moment = named("Moment", Closed({ at: Type.Number({ description: "Epoch seconds" }) }));
@@ -23,6 +23,6 @@ export const getMoment = largeRead({
   body: NO_BODY,
   responses: { 200: { description: "The moment", schema: Moment } },
   example: { params: { org: "acme" }, query: { at: "production#1" } },
-  prepare: (context, { query }) => Promise.resolve(parseMoment(query.at, context.now())),
+  prepare: prepareMoment,
   handle: (context, _request, moment) => ({ status: 200, body: { at: resolveMoment(context, moment) } }),
 });

@@ -5,7 +5,7 @@ import { presentPagination } from "../../http/pagination.ts";
 import { Closed, Nullable, named } from "../../http/schema.ts";
 import type { PastPolicyRow } from "../../store/environments/history/past.ts";
 import { largeRead } from "../context.ts";
-import { AtMoment, parseMoment, resolveMoment } from "../moment.ts";
+import { AtMoment, prepareMoment, resolveMoment } from "../moment.ts";
 import { PageOf, definePaging } from "../paging.ts";
 import { OrgPath } from "../paths.ts";
 import { UNREADABLE } from "../../contract/placeholders.ts";
@@ -50,7 +50,7 @@ export const listPastPolicies = largeRead({
   body: NO_BODY,
   responses: { 200: { description: "One page", schema: PageOf("PastPolicyList", PastPolicyVersion) } },
   example: { params: { org: "acme" }, query: { at: "production#1" } },
-  prepare: (context, { query }) => Promise.resolve(parseMoment(query.at, context.now())),
+  prepare: prepareMoment,
   isLarge: hasManyEnvironments,
   handle(context, { query }, moment) {
     const { store, organization } = context;

@@ -5,7 +5,7 @@
 import { Type } from "typebox";
 import type { Static } from "typebox";
 import { medianOf } from "../../domain/median.ts";
-import { isListOf, isNumber, readStoredJsonOrNull } from "../../domain/stored-json.ts";
+import { isNumberList, readStoredJsonOrNull } from "../../domain/stored-json.ts";
 import { DAY_S } from "../../domain/time.ts";
 import { notFound } from "../../errors.ts";
 import { NO_BODY } from "../../http/operation.ts";
@@ -18,7 +18,7 @@ import type { PastEnvironmentRow } from "../../store/environments/history/past.t
 import { fromSqlBoolean } from "../../store/db/database.ts";
 import { largeRead } from "../context.ts";
 import type { LargeReadContext } from "../context.ts";
-import { AtMoment, parseMoment, resolveMoment } from "../moment.ts";
+import { AtMoment, prepareMoment, resolveMoment } from "../moment.ts";
 import { definePaging } from "../paging.ts";
 import { EnvironmentPath, OrgPath } from "../paths.ts";
 import { OverviewFailingArtifact, presentFailing } from "./overview.ts";
@@ -110,8 +110,6 @@ const PastOverview = named(
   }),
 );
 type Overview = Static<typeof PastOverview>;
-
-const isNumberList = isListOf(isNumber);
 
 const isFailing = ({ type, compliant }: PastEnvironmentRow): boolean => type !== "logical" && compliant === 0;
 
@@ -237,7 +235,7 @@ export const getPastOverview = largeRead({
   body: NO_BODY,
   responses: { 200: { description: "The overview", schema: PastOverview } },
   example: { params: { org: "acme" }, query: { at: "production#1" } },
-  prepare: (context, { query }) => Promise.resolve(parseMoment(query.at, context.now())),
+  prepare: prepareMoment,
   isLarge(context, _request, moment) {
     if (hasManyEnvironments(context)) return true;
     const rows = context.store.past.listExisting(context.organization.id, resolveMoment(context, moment));
@@ -325,7 +323,7 @@ export const listPastEnvironments = largeRead({
   body: NO_BODY,
   responses: { 200: { description: "One page", schema: PastEnvironmentList } },
   example: { params: { org: "acme" }, query: { at: "production#1" } },
-  prepare: (context, { query }) => Promise.resolve(parseMoment(query.at, context.now())),
+  prepare: prepareMoment,
   isLarge: hasManyEnvironments,
   handle(context, { query }, moment) {
     const { store, organization } = context;
@@ -337,16 +335,13 @@ export const listPastEnvironments = largeRead({
     const rows = query.state === undefined ? found : found.filter((row) => stateNameOf(row) === query.state);
     const shown = rows.slice(offset, offset + limit);
     const policies = findPolicies(context, shown);
+    const { compliant, non_compliant: failing, unknown } = countStates(found);
     return {
       status: 200,
       body: {
         data: shown.map((row) => presentEnvironment(context, row, policies)),
         pagination: presentPagination(rows.length, page, perPage),
-        states: {
-          COMPLIANT: found.filter(({ compliant }) => compliant === 1).length,
-          "NON-COMPLIANT": found.filter(({ compliant }) => compliant === 0).length,
-          UNKNOWN: found.filter(({ compliant }) => compliant === null).length,
-        },
+        states: { COMPLIANT: compliant, "NON-COMPLIANT": failing, UNKNOWN: unknown },
       },
     };
   },
@@ -371,7 +366,7 @@ export const getPastEnvironment = largeRead({
     404: { description: "No such environment, or it did not exist then", schema: Message },
   },
   example: { params: { org: "acme", env_name: "production" }, query: { at: "production#1" } },
-  prepare: (context, { query }) => Promise.resolve(parseMoment(query.at, context.now())),
+  prepare: prepareMoment,
   handle(context, { params: { env_name: name } }, moment) {
     const { store, organization } = context;
     const row = store.past.find(store.environments.require(organization, name).id, resolveMoment(context, moment));

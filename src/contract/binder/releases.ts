@@ -4,7 +4,7 @@
  */
 import { ruleDefinitionsOf } from "../../domain/policy/evaluate.ts";
 import { shareOf } from "../../domain/percent.ts";
-import { isListOf, isNumber, readStoredJsonOrNull } from "../../domain/stored-json.ts";
+import { isNumberList, readStoredJsonOrNull } from "../../domain/stored-json.ts";
 import type { StartRow } from "../../store/environments/history/binders.ts";
 import { isVerdicts } from "../../store/environments/snapshots.ts";
 import { memoize } from "../memoize.ts";
@@ -33,8 +33,6 @@ export type Releases = {
   /** Ids of the environments in which something started. */
   startedIn: Set<number>;
 };
-
-const isNumberList = isListOf(isNumber);
 
 /** Reads every start in the scope once. */
 export function gatherReleases(binder: Binder): Releases {

@@ -1,6 +1,6 @@
 /** Policies and the control that were in force in the period of a binder, and where a control was required. */
 import { createHash } from "node:crypto";
-import { isListOf, isNumber, readStoredJsonOrNull } from "../../domain/stored-json.ts";
+import { isNumberList, readStoredJsonOrNull } from "../../domain/stored-json.ts";
 import type { ControlRuleRow, RuleVersionRow } from "../../store/environments/history/binders.ts";
 import { snapshotRange } from "./scope.ts";
 import type { Binder } from "./scope.ts";
@@ -12,8 +12,6 @@ export type InForce = {
   policies: RuleVersionRow[];
   control: ControlRuleRow[];
 };
-
-const isNumberList = isListOf(isNumber);
 
 /**
  * Attaching a policy makes a snapshot, so the snapshots name every policy that was attached; a new version of one makes

@@ -2,7 +2,7 @@
  * What happened in an organization during a period, newest first, from snapshots, policies, allowlists, memberships and
  * the audit log. Keys and verdicts are in memory; what the shown changes say besides is read when they are presented.
  */
-import { isListOf, isNumber, readStoredJsonOrNull } from "../../domain/stored-json.ts";
+import { isNumberList, readStoredJsonOrNull } from "../../domain/stored-json.ts";
 import { comparePolicies } from "../../domain/snapshot/comparison.ts";
 import type { PolicyChange } from "../../domain/snapshot/comparison.ts";
 import {
@@ -231,7 +231,6 @@ function findReplaced(
   );
 }
 
-const isNumberList = isListOf(isNumber);
 /** null: the record is damaged. */
 const versionsOf = (text: string): number[] | null => readStoredJsonOrNull(text, isNumberList);
 

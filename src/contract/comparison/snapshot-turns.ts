@@ -2,7 +2,7 @@
 import type { Static } from "typebox";
 import { comparePolicies, pairUpgrades, splitName, versionOf } from "../../domain/snapshot/comparison.ts";
 import type { PolicyChange, PolicyInForce } from "../../domain/snapshot/comparison.ts";
-import { isListOf, isNumber, readStoredJsonOrNull } from "../../domain/stored-json.ts";
+import { isNumberList, readStoredJsonOrNull } from "../../domain/stored-json.ts";
 import { fromSqlBoolean } from "../../store/db/database.ts";
 import type { SnapshotRow } from "../../store/environments/snapshots.ts";
 import { memoize } from "../memoize.ts";
@@ -30,8 +30,6 @@ export const partsOf = (
         .listMembers(environment.id, snapshot.idx)
         .map(({ member_id, member_index }) => ({ id: member_id, index: member_index }))
     : [{ id: environment.id, index: snapshot.idx }];
-
-const isNumberList = isListOf(isNumber);
 
 /** In place of the changes that a damaged record does not tell: it must not look as if nothing had changed. */
 export const UNREADABLE_CHANGE: PolicyChange = { name: UNREADABLE, before: null, after: null };

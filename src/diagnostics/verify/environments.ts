@@ -4,7 +4,7 @@
  */
 import { computeEnvironmentVerdict } from "../../domain/compliance/environment.ts";
 import { identityOf } from "../../domain/snapshot/diff.ts";
-import { isListOf, isNumber, readStoredJson } from "../../domain/stored-json.ts";
+import { isNumberList, readStoredJson } from "../../domain/stored-json.ts";
 import { messageOf } from "../../domain/text/system-errors.ts";
 import { fromSqlBoolean } from "../../store/db/database.ts";
 import type { DbReader } from "../../store/db/types.ts";
@@ -180,8 +180,6 @@ function checkIntervals(window: SnapshotWindow, snapshots: readonly Snapshot[]):
   checkCounts(window, snapshots, intervals);
 }
 
-const isVersions = isListOf(isNumber);
-
 /** Counts, state and policy versions of every snapshot must follow from the intervals present in it. */
 function checkCounts(
   { from, report }: SnapshotWindow,
@@ -199,7 +197,7 @@ function checkCounts(
     const stored = [snapshot.compliant_count, snapshot.non_compliant_count, snapshot.unknown_count];
     if (String(actual) !== String(stored))
       report(`snapshot ${idx} counts ${stored} (compliant, non-compliant, unknown), but its rows are ${actual}`);
-    const policies = readStoredJson(snapshot.policy_versions_json, isVersions).length;
+    const policies = readStoredJson(snapshot.policy_versions_json, isNumberList).length;
     const state = computeEnvironmentVerdict(verdicts, policies);
     if (fromSqlBoolean(snapshot.compliant) !== state)
       report(`snapshot ${idx} says ${snapshot.compliant}, but its rows lead to ${state}`);

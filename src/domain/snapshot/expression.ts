@@ -29,10 +29,11 @@ const SIDE_PATTERN = `(?:NOW|${POSITION_SOURCE})?`;
 
 /** The texts that parsePosition accepts. */
 export const POSITION_PATTERN = `^(?:${POSITION_SOURCE})$`;
+const PLACED_SOURCE = String.raw`${FLOW_NAME.slice(0, -1)}(?:#-?\d+|~\d+|${TIME_PATTERN})`;
 /** The texts that parseSnapshotExpression accepts. */
-export const SNAPSHOT_EXPRESSION_PATTERN = String.raw`${FLOW_NAME.slice(0, -1)}(?:#-?\d+|~\d+|${TIME_PATTERN})?$`;
+export const SNAPSHOT_EXPRESSION_PATTERN = `${PLACED_SOURCE}?$`;
 /** Those of them that say which snapshot. */
-export const PLACED_SNAPSHOT_PATTERN = String.raw`${FLOW_NAME.slice(0, -1)}(?:#-?\d+|~\d+|${TIME_PATTERN})$`;
+export const PLACED_SNAPSHOT_PATTERN = `${PLACED_SOURCE}$`;
 /** The texts that parseInterval accepts, and the empty one. */
 export const INTERVAL_PATTERN = String.raw`^${SIDE_PATTERN}(?:\.\.${SIDE_PATTERN})?$`;
 

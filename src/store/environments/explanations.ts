@@ -18,7 +18,7 @@ import { explainConditions } from "../../domain/policy/conditions.ts";
 import type { PolicyDocument } from "../../domain/policy/document.ts";
 import type { AttestationCandidate } from "../../domain/policy/evaluate.ts";
 import { explainVerdict as reasonsOf } from "../../domain/policy/reasons.ts";
-import { isListOf, isNumber, isRecordOf, isText, readStoredJson } from "../../domain/stored-json.ts";
+import { isListOf, isNumberList, isRecordOf, isText, readStoredJson } from "../../domain/stored-json.ts";
 import { fromSqlBoolean } from "../db/database.ts";
 import type { DbReader } from "../db/types.ts";
 import type { ExplainedAttestation, explainedAttestationStore } from "../attestations/explained-attestations.ts";
@@ -155,7 +155,7 @@ function explainArtifacts(context: Context, explanation: Explanation, choice: Ch
   const getVersion = context.versions.createReader();
   let versionIds: number[] = [];
   try {
-    versionIds = readStoredJson(snapshot.policy_versions_json, isListOf(isNumber));
+    versionIds = readStoredJson(snapshot.policy_versions_json, isNumberList);
     explanation.policies = versionIds.map(getVersion);
   } catch (error) {
     problems.push(`the policy versions of the snapshot cannot be read: ${messageOf(error)}`);

@@ -5,7 +5,7 @@
 import { placed } from "../../attestations/attestation-rows.ts";
 import type { PlacedAttestationRow } from "../../attestations/attestation-rows.ts";
 import type { DbReader } from "../../db/types.ts";
-import { ATTESTED, forEachKind, parametersOf } from "./binder-scope.ts";
+import { ATTESTED, forEachKind, parametersOf, requireRow } from "./binder-scope.ts";
 import type { BinderKey, BinderKind, BinderParameters } from "./binder-scope.ts";
 import { idsByTime } from "./ids-by-time.ts";
 
@@ -174,11 +174,6 @@ export function binderRecordStore(db: DbReader) {
      FROM trails t WHERE t.id = ?`,
   );
 
-  const required = <Row>(row: Row | undefined, what: string): Row => {
-    if (row === undefined) throw new Error(`${what} is gone`);
-    return row;
-  };
-
   return {
     /** Ids of allowlist entries that counted at some time of the period, newest first. */
     listAllowanceIds(key: BinderKey): number[] {
@@ -186,20 +181,20 @@ export function binderRecordStore(db: DbReader) {
       const statement = key.subject.kind === "flow" ? allowanceIdsOfFlow : allowanceIds;
       return statement.all({ ...parametersOf(key), last });
     },
-    getAllowance: (id: number): BinderAllowanceRow => required(allowance.get(id), `allowlist entry ${id}`),
+    getAllowance: (id: number): BinderAllowanceRow => requireRow(allowance.get(id), `allowlist entry ${id}`),
     /** Ids of the decisions, newest first. */
     listDecisionIds: (key: BinderKey): number[] => decisionIds[key.subject.kind].all(parametersOf(key)),
     /** A decision by its id; a long description is whole. */
-    getDecision: (id: number): DecisionRow => required(decision.get(id), `attestation ${id}`),
+    getDecision: (id: number): DecisionRow => requireRow(decision.get(id), `attestation ${id}`),
     countDecisions: (key: BinderKey): { total: number; compliant: number } =>
-      required(decisionCounts[key.subject.kind].get(parametersOf(key)), "a count"),
+      requireRow(decisionCounts[key.subject.kind].get(parametersOf(key)), "a count"),
     /** Every attached file, and what the evaluations of decisions were made from, oldest report first. */
     listFileKeys: (key: BinderKey): number[] => fileKeys[key.subject.kind].all(parametersOf(key)),
     countFiles: (key: BinderKey): { total: number; bytes: number } =>
-      required(fileCounts[key.subject.kind].get(parametersOf(key)), "a count"),
+      requireRow(fileCounts[key.subject.kind].get(parametersOf(key)), "a count"),
     /** A file of `listFileKeys`. */
     getFile: (file: number): FileRow =>
-      required(
+      requireRow(
         filesByPart[file % FILES_PER_RECORD]?.get(Math.floor(file / FILES_PER_RECORD)),
         `the file of attestation ${Math.floor(file / FILES_PER_RECORD)}`,
       ),
@@ -207,6 +202,6 @@ export function binderRecordStore(db: DbReader) {
     listTrailIds: (key: BinderKey): number[] => allTrails.all(parametersOf(key)),
     /** Those of them that are not compliant. */
     listUnfinishedTrailIds: (key: BinderKey): number[] => unfinishedTrails.all(parametersOf(key)),
-    getTrail: (id: number): BinderTrailRow => required(trail.get(id), `trail ${id}`),
+    getTrail: (id: number): BinderTrailRow => requireRow(trail.get(id), `trail ${id}`),
   };
 }

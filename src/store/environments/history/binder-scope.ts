@@ -56,3 +56,9 @@ export const parametersOf = ({ organizationId, subject, environmentIds, from, to
   from,
   to,
 });
+
+/** A row that the same transaction found before. @throws Error when it is not there; `what` is its subject */
+export function requireRow<Row>(row: Row | undefined, what: string): Row {
+  if (row === undefined) throw new Error(`${what} is gone`);
+  return row;
+}

@@ -4,6 +4,7 @@
  */
 import type { EnvironmentType } from "../environments.ts";
 import type { SnapshotCause } from "../snapshots.ts";
+import { requireRow } from "./binder-scope.ts";
 import type { BinderPeriod } from "./binder-scope.ts";
 import type { DbReader } from "../../db/types.ts";
 
@@ -167,10 +168,6 @@ export function binderStore(db: DbReader) {
      WHERE cv.control_id = @control AND cv.timestamp <= @to AND coalesce(${nextControl}, @from) >= @from
      ORDER BY cv.version DESC`,
   );
-  const required = <Row>(row: Row | undefined, what: string): Row => {
-    if (row === undefined) throw new Error(`${what} is gone`);
-    return row;
-  };
 
   return {
     /** All environments of an organization, archived ones included, by name. */
@@ -185,9 +182,9 @@ export function binderStore(db: DbReader) {
     listRuns: (environment: number, range: { first: number; last: number }): IterableIterator<RunKeyRow> =>
       runs.iterate({ environment, ...range }),
     /** An interval by the id of its row. */
-    getRun: (id: number): BinderRunRow => required(run.get(id), `row ${id} of a snapshot`),
+    getRun: (id: number): BinderRunRow => requireRow(run.get(id), `row ${id} of a snapshot`),
     /** The last snapshot of the interval with that id. */
-    getLastIndex: (id: number): number => required(lastIndexOf.get(id), `row ${id} of a snapshot`),
+    getLastIndex: (id: number): number => requireRow(lastIndexOf.get(id), `row ${id} of a snapshot`),
     /** Null for a snapshot that is not there. */
     findSnapshotTime: (environmentId: number, index: number): number | null =>
       snapshotTime.get(environmentId, index) ?? null,

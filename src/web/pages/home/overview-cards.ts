@@ -14,7 +14,7 @@ import { badge, count, formatNumber, stateIcon, stateOf, stateOfVerdict, stateWo
 import { formatDate, time } from "../../components/time.ts";
 import { html } from "../../html.ts";
 import type { Html, Value } from "../../html.ts";
-import type { Visit } from "../../page/page.ts";
+import type { Content, Visit } from "../../page/page.ts";
 
 export type Overview = AnswerOf<typeof getOverview>;
 export type KeyThatExpires = AnswerOf<typeof listExpiringApiKeys>[number];
@@ -24,6 +24,13 @@ type Trail = Overview["trails"]["items"][number];
 
 /** A sentence in place of rows. */
 export const nothing = (text: Value): Html => html`<p class="card-b muted">${text}</p>`;
+
+/** The moment before the latest artifact began to fail, for the menu with the time. */
+export const momentsOf = ({ failing }: { failing: readonly Failing[] }): NonNullable<Content["moments"]> =>
+  failing.slice(0, 1).map(({ name, environment_name: environment, since }) => ({
+    text: `Before ${name} failed in ${environment}`,
+    at: Math.max(0, since - 1),
+  }));
 
 export function failingCard(visit: Visit, { failing, running, environments }: Overview): Html {
   const rows = failing.map((artifact) => failingRow(visit, artifact));

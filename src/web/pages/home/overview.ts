@@ -12,7 +12,15 @@ import { page } from "../../page/page.ts";
 import type { Content, Visit } from "../../page/page.ts";
 import { firstSteps, hasKey, leftSteps, stepsDoneIn } from "./first-steps.ts";
 import type { Progress } from "./first-steps.ts";
-import { deploymentsCard, environmentsCard, failingCard, flowsCard, keysCard, trailsCard } from "./overview-cards.ts";
+import {
+  deploymentsCard,
+  environmentsCard,
+  failingCard,
+  flowsCard,
+  keysCard,
+  momentsOf,
+  trailsCard,
+} from "./overview-cards.ts";
 import type { KeyThatExpires, Overview } from "./overview-cards.ts";
 import { showPastOverview } from "./past-overview.ts";
 
@@ -52,10 +60,7 @@ const showOverview = (visit: Visit, overview: Overview, { keys, progress }: Show
   title: "Overview",
   section: "overview",
   crumbs: [],
-  moments: overview.failing.slice(0, 1).map(({ name, environment_name: environment, since }) => ({
-    text: `Before ${name} failed in ${environment}`,
-    at: Math.max(0, since - 1),
-  })),
+  moments: momentsOf(overview),
   main: html`${pageHead({
     title: "Overview",
     sub: findingOf(overview),

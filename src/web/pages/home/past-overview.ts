@@ -10,7 +10,7 @@ import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import type { Content, Moment, Visit } from "../../page/page.ts";
 import { PAST_COLUMNS, pastEnvironmentRow } from "../environments/past.ts";
-import { failingRow, nothing } from "./overview-cards.ts";
+import { failingRow, momentsOf, nothing } from "./overview-cards.ts";
 
 type PastOverview = AnswerOf<typeof getPastOverview>;
 
@@ -20,10 +20,7 @@ export async function showPastOverview(visit: Visit, { text }: Moment): Promise<
     title: "Overview",
     section: "overview",
     crumbs: [],
-    moments: overview.failing.slice(0, 1).map(({ name, environment_name: environment, since }) => ({
-      text: `Before ${name} failed in ${environment}`,
-      at: Math.max(0, since - 1),
-    })),
+    moments: momentsOf(overview),
     main: html`${pageHead({ title: "Overview", sub: findingOf(overview) })}<div class="stack">${summary(
       visit,
       overview,
