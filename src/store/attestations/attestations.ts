@@ -30,10 +30,9 @@ type CurrentRow = {
   is_compliant: 0 | 1;
   overridden_type: string | null;
   control: string | null;
-  original_public_id: string | null;
-  original_type: string | null;
-  original_control: string | null;
 };
+/** The record that an override overrides. */
+type Original = { public_id: string; type: string; control: string | null };
 
 /** The artifacts that a record waits for. */
 type PendingKey = { trailId: number; referenceName: string; commit: string };
@@ -41,39 +40,54 @@ type PendingRow = { id: number; name: string; git_commit: string; target_artifac
 /** The identity of an artifact, as far as bindings depend on it. */
 type BindingTarget = { fingerprint: string; referenceName: string | null; gitCommit: string | null };
 
-/**
- * The latest records, overrides with the record they override: the newest ordinary record of the same name on the same
- * trail or artifact. The override's report cannot fix that record, because an artifact may be reported after both, and
- * one override may be bound to several artifacts with originals of their own.
- */
+/** The latest records. */
 const CURRENT = `SELECT cur.artifact_id, att.id, att.public_id, att.name, att.type, att.is_compliant,
-    att.overridden_type, att.control, original.public_id AS original_public_id, original.type AS original_type,
-    original.control AS original_control
-  FROM current_attestations cur JOIN attestations att ON att.id = cur.attestation_id
-  LEFT JOIN attestations original ON original.id = CASE
-    WHEN att.overridden_type IS NULL THEN NULL
-    WHEN cur.artifact_id = 0 THEN (
-      SELECT earlier.id FROM attestations earlier
-      WHERE earlier.trail_id = cur.trail_id AND earlier.name = cur.name AND earlier.scope = 'trail'
-        AND earlier.overridden_type IS NULL
-      ORDER BY earlier.id DESC LIMIT 1)
-    ELSE (
-      SELECT max(earlier.id) FROM attestation_bindings b JOIN attestations earlier ON earlier.id = b.attestation_id
-      WHERE b.artifact_id = cur.artifact_id AND earlier.name = cur.name AND earlier.overridden_type IS NULL)
-    END`;
+    att.overridden_type, att.control
+  FROM current_attestations cur JOIN attestations att ON att.id = cur.attestation_id`;
+
+/** A latest record; an override with what it overrides, null where nothing was reported. */
+type Current = { row: CurrentRow; original: Original | null };
 
 /**
  * The fact that a latest record stands for (semantics 3.6). An override in force has the id and type of the newest
  * ordinary record; without one, it has no id, and the type that the report named for the original.
  */
-function factOf(row: CurrentRow): AttestationFact {
+function factOf({ row, original }: Current): AttestationFact {
   const isOverride = row.overridden_type !== null;
   return {
     name: row.name,
-    type: row.original_type ?? row.overridden_type ?? row.type,
-    attestationId: isOverride ? row.original_public_id : row.public_id,
+    type: original?.type ?? row.overridden_type ?? row.type,
+    attestationId: isOverride ? (original?.public_id ?? null) : row.public_id,
     overriddenAttestationId: isOverride ? row.public_id : null,
     isCompliant: row.is_compliant === 1,
+  };
+}
+
+/**
+ * The newest ordinary record of a name on a trail or an artifact, which an override there overrides. The override's
+ * report cannot fix that record, because an artifact may be reported after both, and one override may be bound to
+ * several artifacts with originals of their own.
+ *
+ * A query of its own for each override, which few records are: joined to that of the latest records it doubled what
+ * every attestation takes to read them (46 us instead of 21 for four records).
+ */
+function originalFinder(db: Db) {
+  const columns = "earlier.public_id, earlier.type, earlier.control";
+  const onTrail = db.prepare<[number, string], Original>(
+    `SELECT ${columns} FROM attestations earlier
+     WHERE earlier.trail_id = ? AND earlier.name = ? AND earlier.scope = 'trail' AND earlier.overridden_type IS NULL
+     ORDER BY earlier.id DESC LIMIT 1`,
+  );
+  const onArtifact = db.prepare<[number, string], Original>(
+    `SELECT ${columns} FROM attestation_bindings b JOIN attestations earlier ON earlier.id = b.attestation_id
+     WHERE b.artifact_id = ? AND earlier.name = ? AND earlier.overridden_type IS NULL
+     ORDER BY b.attestation_id DESC LIMIT 1`,
+  );
+  return (trailId: number, row: CurrentRow): Current => {
+    const { artifact_id: artifactId, name, overridden_type: overridden } = row;
+    if (overridden === null) return { row, original: null };
+    const found = artifactId === TRAIL_LEVEL ? onTrail.get(trailId, name) : onArtifact.get(artifactId, name);
+    return { row, original: found ?? null };
   };
 }
 
@@ -82,6 +96,7 @@ export type AttestationChanges = { onAttested(flowId: number, attestationId: num
 
 export function attestationStore(db: Db, { newId }: SchemaSources, { onAttested }: AttestationChanges) {
   const addToSeries = attestationSeriesWriter(db);
+  const withOriginal = originalFinder(db);
   const insert = db.prepare(
     `INSERT INTO attestations (public_id, ${FIELD_NAMES.join(", ")})
      VALUES (?, ${FIELD_NAMES.map(() => "?").join(", ")})`,
@@ -215,9 +230,10 @@ export function attestationStore(db: Db, { newId }: SchemaSources, { onAttested 
       const facts = new Map<number | null, AttestationFact[]>();
       for (const row of currentByTrail.all(trailId)) {
         const key = row.artifact_id === TRAIL_LEVEL ? null : row.artifact_id;
+        const fact = factOf(withOriginal(trailId, row));
         const list = facts.get(key);
-        if (list) list.push(factOf(row));
-        else facts.set(key, [factOf(row)]);
+        if (list) list.push(fact);
+        else facts.set(key, [fact]);
       }
       return facts;
     },
@@ -226,15 +242,18 @@ export function attestationStore(db: Db, { newId }: SchemaSources, { onAttested 
      * 5.4).
      */
     listPolicyCandidates(trailId: number, artifactId: number): AttestationCandidate[] {
-      return currentOnBothLevels.all(trailId, artifactId).map((row) => ({
-        name: row.name,
-        type: factOf(row).type,
-        isCompliant: row.is_compliant === 1,
-        control: row.original_public_id === null ? row.control : row.original_control,
-        attestationId: row.public_id,
-        level: row.artifact_id === TRAIL_LEVEL ? "trail" : "artifact",
-        sequence: row.id,
-      }));
+      return currentOnBothLevels.all(trailId, artifactId).map((row) => {
+        const { original } = withOriginal(trailId, row);
+        return {
+          name: row.name,
+          type: factOf({ row, original }).type,
+          isCompliant: row.is_compliant === 1,
+          control: original ? original.control : row.control,
+          attestationId: row.public_id,
+          level: row.artifact_id === TRAIL_LEVEL ? "trail" : "artifact",
+          sequence: row.id,
+        };
+      });
     },
     /** Name and time of every record that was ever bound to an artifact, oldest first. */
     listReceivedBy: (artifactId: number): { name: string; created_at: number }[] => boundTo.all(artifactId),
