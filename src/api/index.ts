@@ -58,6 +58,7 @@ import * as flowsRepoReleases from "./flows/repo-releases.ts";
 import * as flowsRepos from "./flows/repos.ts";
 import * as flowsSearch from "./flows/search.ts";
 import * as flowsTemplatePreview from "./flows/template-preview.ts";
+import * as flowsTrailChecklist from "./flows/trail-checklist.ts";
 import * as flowsTrailExplanations from "./flows/trail-explanations.ts";
 import * as flowsTrails from "./flows/trails.ts";
 import * as meta from "./meta.ts";
@@ -147,6 +148,7 @@ const resources: readonly object[] = [
   flowsRepos,
   flowsSearch,
   flowsTemplatePreview,
+  flowsTrailChecklist,
   flowsTrailExplanations,
   flowsTrails,
   meta,

@@ -10,7 +10,7 @@ import { invalid } from "../errors.ts";
 import { Closed, Pagination, named } from "../http/schema.ts";
 
 /** JSON numbers above this lose precision. */
-const MAX_PAGE_NUMBER = Number.MAX_SAFE_INTEGER;
+export const MAX_PAGE_NUMBER = Number.MAX_SAFE_INTEGER;
 
 /** A page, with the LIMIT and OFFSET for a store's list. */
 export type PageWindow = { page: number; perPage: number; limit: number; offset: number };

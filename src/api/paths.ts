@@ -38,6 +38,12 @@ export const FlowPath = Closed({
   flow_name: Type.String({ description: "Name of the flow; a former name works until another flow takes it" }),
 });
 
+/** The path of a trail that is read. */
+export const ReadTrailPath = Closed({
+  ...FlowPath.properties,
+  trail_name: Type.String({ description: "Name of the trail" }),
+});
+
 /** The path of a repository by name. */
 export const RepoNamePath = Closed({
   org: OrgPath.properties.org,

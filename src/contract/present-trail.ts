@@ -1,6 +1,5 @@
 /** A trail as responses show it: its fields, the template in force, the stored verdict and the whole history. */
 import type { Static } from "typebox";
-import type { TrailStatus } from "../domain/compliance/trail.ts";
 import { EMPTY_TEMPLATE_TEXT } from "../domain/flow-template/template.ts";
 import type { Template } from "../domain/flow-template/template.ts";
 import { StoredJsonError, hasMembers, isObject, isRecordOf, readStoredJson } from "../domain/stored-json.ts";
@@ -9,6 +8,7 @@ import { JsonText, stringifyJson } from "../json/text.ts";
 import type { FlowRow } from "../store/flows/flows.ts";
 import type { TrailTransitionRow } from "../store/environments/artifact-locations.ts";
 import type { TrailEventRow, TrailEventText } from "../store/flows/trail-events.ts";
+import { isTrailStatus } from "../store/flows/trails.ts";
 import type { SummarizedTrailRow, TrailRow } from "../store/flows/trails.ts";
 import {
   eventTextReader,
@@ -52,7 +52,7 @@ export const presentTrailOutline = (context: PresenterContext, row: TrailRow): T
  */
 export function presentTrailEvents(
   context: PresenterContext,
-  row: TrailRow,
+  row: SummarizedTrailRow,
   windowOf: (total: number) => { limit: number; offset: number },
 ): { events: TrailEventValue[]; total: number } {
   const { trails, artifactLocations } = context.store;
@@ -71,7 +71,7 @@ export function presentTrailEvents(
  * Presents trails in two parts, because a history may be longer than memory: all but the history, and the history event
  * by event. Flows, templates and artifact moves that the trails share are read once.
  */
-export function createTrailPresenter(context: PresenterContext, rows: readonly TrailRow[]) {
+export function createTrailPresenter(context: PresenterContext, rows: readonly SummarizedTrailRow[]) {
   const { store, organization } = context;
   const moves = store.artifactLocations.listTransitionsByTrail(rows.map(({ id }) => id));
   const findFlow = memoize((id: number): FlowFacts => ({ flow: store.flows.get(id), tags: store.flows.getTags(id) }));
@@ -83,13 +83,13 @@ export function createTrailPresenter(context: PresenterContext, rows: readonly T
       content: isForPage ? "" : store.templates.get(id).content,
     }),
   );
-  const originOf = (row: TrailRow): EventOrigin => ({
+  const originOf = (row: SummarizedTrailRow): EventOrigin => ({
     org_id: organization.public_id,
     flow_id: findFlow(row.flow_id).flow.public_id,
     trail_id: row.public_id,
   });
   const presentMove = createMovePresenter(context);
-  const movesOf = (row: TrailRow): readonly TrailTransitionRow[] => moves.get(row.id) ?? [];
+  const movesOf = (row: SummarizedTrailRow): readonly TrailTransitionRow[] => moves.get(row.id) ?? [];
 
   return {
     /**
@@ -109,7 +109,7 @@ export function createTrailPresenter(context: PresenterContext, rows: readonly T
       );
     },
     /** As `events`, for a list: a damaged event is marked, and never fails the list (semantics 9). */
-    listedEvents(row: TrailRow, rows: readonly TrailEventRow[], allowance: Allowance): TrailEventValue[] {
+    listedEvents(row: SummarizedTrailRow, rows: readonly TrailEventRow[], allowance: Allowance): TrailEventValue[] {
       const origin = originOf(row);
       const stored = presentEach(
         rows,
@@ -151,24 +151,37 @@ export function createTrailPresenter(context: PresenterContext, rows: readonly T
 }
 
 const isUrlRecord = isRecordOf(hasMembers<Static<typeof ExternalUrl>>("href"));
-const isTrailStatus = hasMembers<TrailStatus>("status", "attestations_statuses", "artifacts_statuses");
 const isUserData = (value: unknown): value is NonNullable<TrailValue["user_data"]> =>
   isObject(value) || Array.isArray(value);
 
-function presentOutline(
-  { store, organization, urls }: PresenterContext,
+const presentOutline = (
+  context: PresenterContext,
   row: WithLargeJson<TrailRow>,
-  { flow, tags, template }: FlowFacts & { template: TemplateFacts },
-): TrailOutline {
-  return {
-    ...presentTrailHead({ organization, urls }, row, { flow, tags }),
-    origin_url: row.origin_url,
-    user_data: presentUserData(row.user_data_json),
-    repo_ids: store.trails.listRepoIds(row.id),
-    external_urls: readNullableReported(row.external_urls_json, isUrlRecord),
-    template,
-    compliance_status: readStoredJson(row.compliance_json, isTrailStatus),
-  };
+  { template, ...flow }: FlowFacts & { template: TemplateFacts },
+): TrailOutline => ({
+  ...presentFacts(context, row, flow),
+  template,
+  compliance_status: readStoredJson(row.compliance_json, isTrailStatus),
+});
+
+const presentFacts = (
+  { store, organization, urls }: PresenterContext,
+  row: WithLargeJson<SummarizedTrailRow>,
+  flow: FlowFacts,
+) => ({
+  ...presentTrailHead({ organization, urls }, row, flow),
+  origin_url: row.origin_url,
+  user_data: presentUserData(row.user_data_json),
+  repo_ids: store.trails.listRepoIds(row.id),
+  external_urls: readNullableReported(row.external_urls_json, isUrlRecord),
+});
+
+/** Presents a trail without its template, statuses and history. @param row as lists have it */
+export function presentTrailFacts(context: PresenterContext, row: SummarizedTrailRow) {
+  const { flows } = context.store;
+  const flow = { flow: flows.get(row.flow_id), tags: flows.getTags(row.flow_id) };
+  const allowance = singleAllowance(context);
+  return presentFacts(context, withLargeJson(context, row, { table: "trails", allowance }), flow);
 }
 
 /** What a trail and its summary share. */

@@ -1,28 +1,26 @@
 /** The shapes of a trail in responses (semantics 2.5). */
 import { Type } from "typebox";
-import { Closed, Nullable, OneOf, named } from "../http/schema.ts";
+import { Closed, Nullable, OneOf, Pagination, named } from "../http/schema.ts";
 import { OptionalCauses } from "./causes.ts";
 import { GitCommitInfo, UserData } from "./shapes.ts";
 import { Tags } from "./tags.ts";
 
 const STATES = ["INCOMPLETE", "COMPLIANT", "NON-COMPLIANT"] as const;
 
-const AttestationComplianceStatus = named(
-  "AttestationComplianceStatus",
-  Closed({
-    attestation_name: Type.String(),
-    attestation_type: Type.String({
-      description: "The type that the template expects, or that was reported unexpectedly",
-    }),
-    attestation_id: Nullable(
-      Type.String({ description: "Id of the attestation; for an overridden one, of the original" }),
-    ),
-    overridden_attestation_id: Nullable(Type.String({ description: "The override in force" })),
-    status: OneOf(["MISSING", "COMPLETE"]),
-    is_compliant: Nullable(Type.Boolean()),
-    unexpected: Type.Boolean(),
+const CHECK = {
+  attestation_name: Type.String(),
+  attestation_type: Type.String({
+    description: "The type that the template expects, or that was reported unexpectedly",
   }),
-);
+  attestation_id: Nullable(
+    Type.String({ description: "Id of the attestation; for an overridden one, of the original" }),
+  ),
+  overridden_attestation_id: Nullable(Type.String({ description: "The override in force" })),
+  status: OneOf(["MISSING", "COMPLETE"]),
+  is_compliant: Nullable(Type.Boolean()),
+  unexpected: Type.Boolean(),
+};
+const AttestationComplianceStatus = named("AttestationComplianceStatus", Closed(CHECK));
 
 const evaluation = {
   evaluated_at: Type.Number({ description: "Epoch seconds of the event that caused the evaluation" }),
@@ -158,26 +156,104 @@ export const TrailSummary = named(
   }),
 );
 
+/** A trail without its template, statuses and history. */
+const TRAIL_FACTS = {
+  name: Type.String(),
+  description: Type.String({ description: "Empty if none was given" }),
+  git_commit_info: Nullable(GitCommitInfo),
+  origin_url: Nullable(Type.String()),
+  user_data: Nullable(UserData),
+  repo_ids: Type.Array(Type.String(), { description: "Repositories named in reports to the trail" }),
+  created_at: Type.Number({ description: "Epoch seconds" }),
+  last_modified_at: Type.Number({ description: "Epoch seconds" }),
+  created_by: Type.String(),
+  flow: FlowInfo,
+  external_urls: Nullable(Type.Record(Type.String(), ExternalUrl)),
+  html_url: Type.String(),
+};
+const VERDICT = { compliance_state: OneOf(STATES), is_compliant: Type.Boolean() };
+
 export const TrailResponse = named(
   "TrailResponse",
   Closed({
-    name: Type.String(),
-    description: Type.String({ description: "Empty if none was given" }),
-    git_commit_info: Nullable(GitCommitInfo),
-    origin_url: Nullable(Type.String()),
-    user_data: Nullable(UserData),
-    repo_ids: Type.Array(Type.String(), { description: "Repositories named in reports to the trail" }),
-    created_at: Type.Number({ description: "Epoch seconds" }),
-    last_modified_at: Type.Number({ description: "Epoch seconds" }),
-    created_by: Type.String(),
-    flow: FlowInfo,
-    external_urls: Nullable(Type.Record(Type.String(), ExternalUrl)),
-    html_url: Type.String(),
+    ...TRAIL_FACTS,
     template: TemplateShape,
     compliance_status: TrailComplianceStatus,
-    compliance_state: OneOf(STATES),
-    is_compliant: Type.Boolean(),
+    ...VERDICT,
     events: Type.Array(TrailEvent, { description: "The history, oldest first" }),
     ...OptionalCauses,
+  }),
+);
+
+const TrailCheck = named(
+  "TrailCheck",
+  Closed({
+    artifact: Nullable(
+      Closed(
+        {
+          name: Type.String({ description: "In the template; its fingerprint if it was reported without a name" }),
+          artifact_fingerprint: Nullable(Type.String()),
+          artifact_id: Nullable(Type.String()),
+          status: OneOf(["MISSING", ...STATES]),
+          unexpected: Type.Boolean(),
+        },
+        { description: "The artifact that the check is about; null: the trail itself" },
+      ),
+    ),
+    ...CHECK,
+    reported_type: Nullable(
+      Type.String({ description: "Of a missing one: the type as which it was reported instead, if it was" }),
+    ),
+  }),
+);
+
+/** The first checks and artifacts that make a trail non-compliant or incomplete; `data` has the others. */
+export const MAX_REASONS = 5;
+
+export const TrailChecklist = named(
+  "TrailChecklist",
+  Closed({
+    trail: Closed({ ...TRAIL_FACTS, ...VERDICT }, { description: "Without template, statuses and history" }),
+    totals: Closed(
+      {
+        checks: Type.Integer(),
+        expected: Type.Integer({ description: "By the template" }),
+        delivered: Type.Integer({ description: "Of those expected" }),
+        failing: Type.Integer(),
+        missing: Type.Integer({ description: "Of the trail and of artifacts that were reported" }),
+        missing_artifacts: Type.Integer(),
+      },
+      { description: "Of the whole checklist" },
+    ),
+    reasons: Closed(
+      {
+        failing: Type.Array(TrailCheck),
+        missing: Type.Array(TrailCheck),
+        missing_artifacts: Type.Array(Type.String()),
+      },
+      { description: `What \`totals\` counts: the first ${MAX_REASONS} of each` },
+    ),
+    states: Closed(
+      { "NON-COMPLIANT": Type.Integer(), MISSING: Type.Integer(), COMPLIANT: Type.Integer() },
+      { description: "How many match in each state, whatever `state` asks for" },
+    ),
+    opened: Nullable(
+      Closed(
+        {
+          check: TrailCheck,
+          position: Type.Integer({ description: "Among the reported checks of the list, from 1" }),
+          reported: Type.Integer({ description: "Reported checks of the list" }),
+          previous: Nullable(Type.String({ description: "The attestation that counts in the reported check before" })),
+          next: Nullable(Type.String()),
+        },
+        {
+          description:
+            "The check of `attestation_id` and its place in the list, or in the whole checklist if it is not in it; " +
+            "null without one",
+        },
+      ),
+    ),
+    data: Type.Array(TrailCheck),
+    pagination: Pagination,
   }),
 );

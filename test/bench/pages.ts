@@ -1,6 +1,7 @@
-// The pages of the web interface on the large database of data.ts: how long the server takes for each, how large it is,
-// and how long its event loop is held. One request at a time, with the cookie of a session. The holds are measured in
-// processor time, which hardly depends on what else the machine does, by a probe inside a server of this checkout.
+// The pages of the web interface on the large database of data.ts: how long the server takes for each, on the clock and
+// in processor time of all its threads, how large it is, and how long its event loop is held. One request at a time,
+// with the cookie of a session. Processor time hardly depends on what else the machine does; the holds are measured in
+// it by a probe inside a server of this checkout.
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { gzipSync } from "node:zlib";
@@ -11,13 +12,15 @@ import { cookieDigest } from "../../src/store/accounts/sessions.ts";
 import { openStore } from "../../src/store/index.ts";
 import { startProbedOver } from "../attacks/probed.ts";
 import { EXECUTABLE } from "../binary/executable.ts";
-import { createAsk, createTimed, quantile, sort } from "./ask.ts";
+import { createAsk, createTimed, median, quantile, sort } from "./ask.ts";
 import type { Answer, Ask, Times } from "./ask.ts";
-import { ARTIFACTS, DATA, commitOf, environmentName, flowName } from "./data.ts";
+import { ARTIFACTS, DATA, commitOf, environmentName, fingerprintOf, flowName } from "./data.ts";
+import { drive, sendForm } from "./load.ts";
 import { kilobytes, ms, row, reached } from "./print.ts";
-import { startServer } from "./processes.ts";
+import { startMeter, startServer } from "./processes.ts";
 import { largeReport } from "./runtime-world.ts";
-import { ORG } from "./world.ts";
+import { atMost, judge } from "./targets.ts";
+import { KEY, ORG } from "./world.ts";
 
 /** Measured requests of a page, and warm-up requests before them. */
 const REQUESTS = 40;
@@ -28,6 +31,10 @@ const COOKIE = "bench-session";
 /** An environment of two snapshots with 10,000 artifacts each, a tenth of which exited in the second. */
 const HUGE = "huge";
 const HUGE_ARTIFACTS = 10_000;
+/** A trail of 5,000 attestations, of 100 artifacts. */
+const HUGE_TRAIL = `/flows/${flowName(0)}/trails/${HUGE}`;
+const HUGE_TRAIL_ARTIFACTS = 100;
+const HUGE_CHECKS = 5_000;
 const POLICY_NAME = "tested";
 
 /** `path` of the n-th request, below the organization. */
@@ -54,6 +61,9 @@ const LINES: readonly Line[] = [
   { title: "flow, settings", path: (n) => `/flows/${flowName(n % 10)}?tab=settings` },
   { title: "trail", path: (n, facts) => trailOf(facts, n) },
   { title: "trail, drawer", path: (n, facts) => `${trailOf(facts, n)}?attestation_id=${attestationOf(facts, n)?.id}` },
+  { title: `trail of ${HUGE_CHECKS}`, path: (n) => `${HUGE_TRAIL}?page=${1 + n}` },
+  { title: "... searched", path: (n) => `${HUGE_TRAIL}?check=${n}` },
+  { title: "... of its artifact", path: (n) => `/flows/${flowName(0)}/artifacts/${hugeFingerprint(n)}` },
   { title: "artifact", path: (n, facts) => artifactOf(facts, n) },
   { title: "environments", path: (n) => `/environments?page=${1 + (n % 2)}` },
   { title: "environment", path: (n) => `/environments/${environmentName(n % 30)}` },
@@ -70,6 +80,7 @@ const LINES: readonly Line[] = [
   { title: "... of two environments", path: (n) => `/env-diff?left=${environmentName(n % 30)}&right=${HUGE}` },
   { title: "changes", path: () => "/changes" },
   { title: "... of an environment", path: (n) => `/changes?from=30days&environment=${environmentName(n % 30)}` },
+  { title: `... of ${HUGE_ARTIFACTS}`, path: (n) => `/changes?from=3000days&environment=${HUGE}&page=${1 + n}` },
   { title: `environment of ${HUGE_ARTIFACTS}`, path: (n) => `/environments/${HUGE}?page=${1 + n}` },
   { title: "... failing", path: (n) => `/environments/${HUGE}?show=failing&page=${1 + n}` },
   { title: "... changed", path: (n) => `/environments/${HUGE}?show=changed&page=${1 + (n % 30)}` },
@@ -101,6 +112,9 @@ const LINES: readonly Line[] = [
     path: () => `/settings/${name}`,
   })),
 ];
+
+/** Of an artifact of the huge trail; the same fingerprints run nowhere. */
+const hugeFingerprint = (n: number): string => fingerprintOf(-1, n % HUGE_TRAIL_ARTIFACTS);
 
 function trailOf(facts: Facts, n: number): string {
   const { flow = "", trail = "" } = attestationOf(facts, n) ?? {};
@@ -149,11 +163,43 @@ async function reportHuge(ask: Ask): Promise<void> {
   await ask("PUT", `${path}/report/K8S`, largeReport(HUGE_ARTIFACTS * 0.9, 1), 201);
 }
 
+/** Fills the trail HUGE, once. One check in forty fails. */
+async function reportHugeTrail(url: string, ask: Ask): Promise<void> {
+  const place = `/attestations/${ORG}/${flowName(0)}/trail/${HUGE}`;
+  const found = await ask("GET", `${place}?per_page=1`, null, [200, 404]);
+  const { pagination = { total: 0 } } = JSON.parse(found.body.toString("utf8"));
+  if (pagination.total === 0)
+    for (let n = 0; n < HUGE_TRAIL_ARTIFACTS; n += 1)
+      await ask(
+        "POST",
+        `/artifacts/${ORG}/${flowName(0)}`,
+        {
+          trail_name: HUGE,
+          template_reference_name: `service-${n}`,
+          fingerprint: hugeFingerprint(n),
+          filename: `service-${n}`,
+          git_commit: commitOf(n),
+          build_url: "https://ci.example.com/runs/1",
+          commit_url: "https://git.example.com/commit/1",
+        },
+        201,
+      );
+  const attestation = (n: number) => ({
+    attestation_name: `check-${Math.floor(n / HUGE_TRAIL_ARTIFACTS)}`,
+    artifact_fingerprint: hugeFingerprint(n),
+    is_compliant: n % 40 !== 0,
+  });
+  const report = (n: number): Buffer =>
+    sendForm("POST", `/api/v2${place}/generic`, KEY, { field: "data_json", value: attestation(n) });
+  const reports = { url, connections: 1, expect: 201 };
+  await drive({ ...reports, next: (n) => (pagination.total + n < HUGE_CHECKS ? report(pagination.total + n) : null) });
+}
+
 const read = async (ask: Ask, path: string): Promise<any> => JSON.parse((await ask("GET", path)).body.toString("utf8"));
 
 /** What the addresses of pages need to know. */
 async function findFacts(ask: Ask): Promise<Facts> {
-  const { data } = await read(ask, `/attestations/${ORG}?per_page=50`);
+  const { data } = await read(ask, `/attestations/${ORG}?flow=${flowName(1)}&per_page=50`);
   const artifacts = await read(ask, `/artifacts/${ORG}?flow_name=${flowName(0)}&per_page=50`);
   const repos = await read(ask, `/repos/${ORG}?per_page=1`);
   return {
@@ -163,8 +209,8 @@ async function findFacts(ask: Ask): Promise<Facts> {
   };
 }
 
-/** What one page took; `holds` in milliseconds, ascending. */
-type Measured = { times: Times; bytes: number; holds: readonly number[] };
+/** What one page took; `holds` in milliseconds, ascending. `processor`: milliseconds of all threads, the median. */
+type Measured = { times: Times; bytes: number; processor: number; holds: readonly number[] };
 
 /**
  * Measures pages, and prints a line for each.
@@ -181,12 +227,15 @@ export async function measurePages(
   const measured = await measureTimes(lines, command, join(root, "pages.log"));
   const holds = await measureHolds(lines);
   console.log(
-    `\nPages over ${ARTIFACTS} artifacts, ${REQUESTS} requests each: server time, and how long the main thread ` +
-      "was busy without yielding",
+    `\nPages over ${ARTIFACTS} artifacts, ${REQUESTS} requests each: server time, processor time of all threads, and ` +
+      "how long the main thread was busy without yielding",
   );
-  row(["", "p50", "p99", "held", "held most", "gzipped"]);
+  row(["", "p50", "p99", "processor", "held", "held most", "gzipped"]);
   const missed = lines.filter((line, at) => !printLine(line, { ...measured[at], holds: holds[at] } as Measured));
-  console.log(missed.length === 0 ? "all reached" : `${missed.length} not reached`);
+  const longest = Math.max(...measured.map(({ processor }) => processor));
+  judge("processor time of the page that takes the most", longest, atMost(TARGET_MS, TARGET_MS / 2, " ms"));
+  const names = missed.map(({ title }) => title).join(", ");
+  judge("pages that miss a target", missed.length, atMost(0, 0, ""), names);
 }
 
 /** Measures the executable from outside. */
@@ -196,13 +245,20 @@ async function measureTimes(lines: readonly Line[], command: readonly string[], 
     { output: log, env: { ASSAY_JSON_LIMIT: "64MB" } },
   );
   try {
-    await reportHuge(createAsk(server.url));
+    const asOperator = createAsk(server.url);
+    await reportHuge(asOperator);
+    await reportHugeTrail(server.url, asOperator);
     const timed = createTimed(log);
     return await forEachPage(server.url, lines, async (request) => {
       const answers: Answer[] = [];
-      for (let n = 0; n < REQUESTS; n += 1) answers.push(await request(n));
+      const processor: number[] = [];
+      for (let n = 0; n < REQUESTS; n += 1) {
+        const used = startMeter(server.pid);
+        answers.push(await request(n));
+        processor.push(used().all * 1000);
+      }
       const bytes = answers.map(({ body }) => gzipSync(body, { level: 4 }).length);
-      return { times: await timed(answers), bytes: quantile(sort(bytes), 0.5) };
+      return { times: await timed(answers), bytes: median(bytes), processor: median(processor) };
     });
   } finally {
     await server.stop();
@@ -245,13 +301,15 @@ async function forEachPage<T>(
 }
 
 /** @returns whether the page reaches its targets */
-function printLine({ title }: Line, { times, bytes, holds }: Measured): boolean {
+function printLine({ title }: Line, { times, bytes, processor, holds }: Measured): boolean {
   const longest = holds.at(-1) ?? Number.NaN;
-  const isReached = times.server <= TARGET_MS && bytes <= TARGET_BYTES && longest <= TARGET_MS;
+  const isReached =
+    times.server <= TARGET_MS && processor <= TARGET_MS && bytes <= TARGET_BYTES && longest <= TARGET_MS;
   row([
     title,
     ms(times.server),
     ms(times.p99),
+    ms(processor),
     ms(quantile(holds, 0.5)),
     ms(longest),
     kilobytes(bytes),

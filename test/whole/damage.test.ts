@@ -161,6 +161,11 @@ const LISTS: Readonly<Record<string, readonly string[]>> = {
   list_views: ["views.parameters_json"],
 };
 
+/** Pages of a list that is one column of one record, each with the reason why damage may fail it. */
+const OF_ONE_RECORD: Readonly<Record<string, string>> = {
+  get_trail_checklist: "a damaged verdict fails the trail, whose statuses these are",
+};
+
 /** Records that are omitted without a mark, each with the reason. */
 const UNMARKED: Readonly<Record<string, string>> = {
   "environment_diff evaluations.facts_json":
@@ -287,7 +292,9 @@ const isMarked = (item: string): boolean => item.includes(UNREADABLE) || item.in
 test("every read of a list is in LISTS, with the columns that it shows", () => {
   const named = Object.keys(LISTS);
   assert.equal(
-    reads.filter((operation) => isList(operation) && !named.includes(operation.id)).map(({ id }) => id),
+    reads
+      .filter((operation) => isList(operation) && !named.includes(operation.id) && !(operation.id in OF_ONE_RECORD))
+      .map(({ id }) => id),
     [],
     "add these to LISTS: a damaged row of a list must not fail the list",
   );

@@ -11,7 +11,7 @@ import { largeRead } from "../context.ts";
 import { requireTrail } from "../flows/trails.ts";
 import { PageOf, definePaging } from "../paging.ts";
 import { presentPagination } from "../../http/pagination.ts";
-import { FlowPath } from "../paths.ts";
+import { ReadTrailPath } from "../paths.ts";
 
 const MAX_IDS = 100;
 const PAGING = definePaging({ perPage: 20, maxPerPage: MAX_IDS });
@@ -28,7 +28,7 @@ export const listTrailAttestations = largeRead({
   permission: "attestation:read",
   audit: null,
   origin: "assay",
-  params: Closed({ ...FlowPath.properties, trail_name: Type.String({ description: "Name of the trail" }) }),
+  params: ReadTrailPath,
   query: Closed({
     attestation_id: Repeated(Type.String(), { maxItems: MAX_IDS, description: "Only these records" }),
     attestation_name: Type.Optional(

@@ -1,12 +1,11 @@
 /** Why a trail has its verdict. */
-import { Type } from "typebox";
 import { TrailExplanation } from "../../contract/explanation-shapes.ts";
 import { presentTrailExplanation } from "../../contract/present-trail-explanation.ts";
 import { NO_BODY } from "../../http/operation.ts";
-import { Closed, Message } from "../../http/schema.ts";
+import { Message } from "../../http/schema.ts";
 import { largeRead } from "../context.ts";
 import type { LargeReadContext } from "../context.ts";
-import { FlowPath, NoQuery } from "../paths.ts";
+import { NoQuery, ReadTrailPath } from "../paths.ts";
 import { documentLane } from "./flows.ts";
 import { requireTrail } from "./trails.ts";
 
@@ -24,7 +23,7 @@ export const explainTrail = largeRead({
   permission: "trail:read",
   audit: null,
   origin: "assay",
-  params: Closed({ ...FlowPath.properties, trail_name: Type.String({ description: "Name of the trail" }) }),
+  params: ReadTrailPath,
   query: NoQuery,
   body: NO_BODY,
   responses: {
@@ -42,7 +41,8 @@ export const explainTrail = largeRead({
   },
   handle(context, { params }) {
     const { store } = context;
-    const { flow, trail } = findTrail(context, params);
+    const { flow, trail: found } = findTrail(context, params);
+    const trail = store.trails.getListed(found.id);
     const lines = store.templates.findLines(store.templates.get(trail.template_id));
     const explained = store.trailExplanations.explain(trail);
     return { status: 200, body: presentTrailExplanation(context, explained, { trail, flow: flow.name, lines }) };

@@ -4,7 +4,7 @@ import { FINGERPRINT_PREFIX, matches } from "../../domain/names.ts";
 import { invalid } from "../../errors.ts";
 import { NO_BODY, RECORD_BOUNDS } from "../../http/operation.ts";
 import { CheckedByHandler, Closed, ExactlyOne, Message, Ok, OneOf, Pagination, named } from "../../http/schema.ts";
-import type { TrailFilter, TrailRow } from "../../store/flows/trails.ts";
+import type { SummarizedTrailRow, TrailFilter } from "../../store/flows/trails.ts";
 import { documentLane } from "./flows.ts";
 import { JsonList } from "../../json/text.ts";
 import { largeRead, operation } from "../context.ts";
@@ -18,7 +18,7 @@ import { listAllIds, writeTrail, writeTrails } from "../../contract/trail-texts.
 import { TrailEvent, TrailResponse, TrailSummary } from "../../contract/trail-shapes.ts";
 import { CreateTrail, beginOrUpdateTrail } from "./begin-trail.ts";
 import type { PageWindow } from "../paging.ts";
-import { FlowPath, OrgPath, NoQuery } from "../paths.ts";
+import { FlowPath, OrgPath, NoQuery, ReadTrailPath } from "../paths.ts";
 
 const TrailListPage = PageOf("TrailListPage", TrailResponse);
 const TrailSummaryPage = named(
@@ -89,8 +89,6 @@ export const createTrail = operation({
   },
 });
 
-const ReadPath = Closed({ ...FlowPath.properties, trail_name: Type.String({ description: "Name of the trail" }) });
-
 export const getTrail = largeRead({
   id: "get_trail",
   method: "GET",
@@ -100,7 +98,7 @@ export const getTrail = largeRead({
   description: "Includes its template, its history and its verdict as of the last report.",
   permission: "trail:read",
   audit: null,
-  params: ReadPath,
+  params: ReadTrailPath,
   query: Closed({
     events: Type.Optional(
       Type.Boolean({ default: true, description: "false: without the history, which may be long; see its own list" }),
@@ -137,7 +135,7 @@ export const listTrailEvents = largeRead({
   permission: "trail:read",
   audit: null,
   origin: "assay",
-  params: ReadPath,
+  params: ReadTrailPath,
   query: Closed({
     order: Type.Optional(OneOf(["newest", "oldest"], { default: "newest", description: "Which events come first" })),
     ...EVENT_PAGING.query,
@@ -174,7 +172,7 @@ export const requireTrail = (
   { store, organization }: LargeReadContext,
   flow: { id: number; name: string },
   trailName: string,
-): TrailRow => store.trails.require({ organization: organization.name, flow }, trailName);
+): SummarizedTrailRow => store.trails.require({ organization: organization.name, flow }, trailName);
 
 const PAGING = definePaging({ perPage: 20, maxPerPage: 100 });
 const OPTIONAL_PAGING = definePaging({ perPage: 20, maxPerPage: 100, optional: true });

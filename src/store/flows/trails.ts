@@ -68,6 +68,9 @@ export type TrailFilter = {
   /** Only trails with a smaller id: what follows a page whose last trail is this one. */
   before?: number | null;
 };
+/** Guard of a stored verdict. */
+export const isTrailStatus = hasMembers<TrailStatus>("status", "attestations_statuses", "artifacts_statuses");
+
 type TrailState = "INCOMPLETE" | "COMPLIANT" | "NON-COMPLIANT";
 
 /** Binds key, organization and value of a tag. */
@@ -89,8 +92,8 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, { onTrailStart
     .pluck();
   const byId = db.prepare<[number], TrailRow>(`SELECT ${TRAIL_COLUMNS} FROM trails WHERE id = ?`);
   const listed = db.prepare<[number], TrailRow>(`SELECT ${LISTED_TRAILS} FROM trails t WHERE t.id = ?`);
-  const listedByName = db.prepare<[number, string], TrailRow>(
-    `SELECT ${LISTED_TRAILS} FROM trails t WHERE t.flow_id = ? AND t.name = ?`,
+  const summarizedByName = db.prepare<[number, string], SummarizedTrailRow>(
+    `SELECT ${SUMMARIZED_TRAILS} FROM trails t WHERE t.flow_id = ? AND t.name = ?`,
   );
   const summarized = db.prepare<[number], SummarizedTrailRow>(
     `SELECT ${SUMMARIZED_TRAILS} FROM trails t WHERE t.id = ?`,
@@ -168,9 +171,9 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, { onTrailStart
      * there is no trail of that name.
      */
     versionOf: (flowId: number, name: string): string | null => version.get(flowId, name) ?? null,
-    /** As lists show it. @throws AppError 404 with the text of messages 12. */
-    require(at: { organization: string; flow: { id: number; name: string } }, name: string): TrailRow {
-      const row = listedByName.get(at.flow.id, name);
+    /** As `getSummarized`. @throws AppError 404 with the text of messages 12. */
+    require(at: { organization: string; flow: { id: number; name: string } }, name: string): SummarizedTrailRow {
+      const row = summarizedByName.get(at.flow.id, name);
       if (!row)
         throw notFound(
           `Trail with name '${name}' does not exist for Organization '${at.organization}' and Flow '${at.flow.name}'`,
@@ -184,13 +187,13 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, { onTrailStart
     },
     /** The stored verdict of a trail; null for one that is longer, and for a damaged one. */
     findCompliance(id: number, maxBytes: number): TrailStatus | null {
-      return readStoredJsonOrNull(shortCompliance.get(id, maxBytes) ?? "", hasMembers<TrailStatus>("status"));
+      return readStoredJsonOrNull(shortCompliance.get(id, maxBytes) ?? "", isTrailStatus);
     },
     /** The stored verdict of a trail, which must exist. */
     getCompliance(id: number): TrailStatus {
       const text = complianceById.get(id);
       if (text === undefined) throw new Error(`trail ${id} is gone`);
-      return readStoredJson(text, hasMembers<TrailStatus>("status"));
+      return readStoredJson(text, isTrailStatus);
     },
     /**
      * Creates a trail without a verdict and announces it; trail-evaluation.ts must follow in the same write.

@@ -3,10 +3,11 @@ import { listTrailAttestations } from "../../../api/attestations/trail-attestati
 import { listArtifactRuns } from "../../../api/environments/artifact-runs.ts";
 import { getArtifactByFingerprint } from "../../../api/flows/artifacts.ts";
 import { getAuditPackage } from "../../../api/flows/audit-packages.ts";
-import { getTrail } from "../../../api/flows/trails.ts";
+import { getTrailChecklist } from "../../../api/flows/trail-checklist.ts";
 import { assertArtifact } from "../../../api/policies/asserts.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { typeWordOf } from "../../../domain/attestation/kinds.ts";
+import { countingId } from "../../../domain/compliance/checklist.ts";
 import { resultOf } from "../../components/attestation-result.ts";
 import { LEAD_TIME } from "../../components/deployments.ts";
 import { icon } from "../../components/icon.ts";
@@ -33,9 +34,9 @@ import type { Html, Value } from "../../html.ts";
 import { notThen, presentNote } from "../../page/past-notes.ts";
 import { page } from "../../page/page.ts";
 import type { Content, Moment, Visit } from "../../page/page.ts";
-import { entriesOf } from "../flows/trail-entries.ts";
 import { CHECKLIST_COLUMNS } from "../flows/trail-checklist.ts";
-import type { Entry, TrailAttestation } from "../flows/trail-entries.ts";
+import { recordOf, stateOfCheck } from "../flows/trail-entries.ts";
+import type { ShownCheck, TrailAttestation } from "../flows/trail-entries.ts";
 import { MAX_ENVIRONMENTS, verdictsCard } from "./artifact-verdicts.ts";
 import type { Assertion, Runs } from "./artifact-verdicts.ts";
 import { wouldCard } from "./artifact-would.ts";
@@ -228,16 +229,11 @@ async function attestationsCard(visit: Visit, artifact: Artifact): Promise<Html>
       title: "Attestations",
       body: padded("This artifact was reported without a trail, so no attestation belongs to it."),
     });
-  const trail = await call(getTrail, { params: { flow_name: flow, trail_name: trailName }, query: { events: false } });
-  const entries = entriesOf(trail)
-    .filter(({ group }) => group === null || group.artifact.artifact_id === artifact.id)
-    .sort(
-      (a, b) =>
-        Number(b.state === "non_compliant") - Number(a.state === "non_compliant") ||
-        Number(a.group === null) - Number(b.group === null),
-    );
-  const shown = entries.slice(0, MAX_ATTESTATIONS);
-  const ids = shown.flatMap(({ id }) => (id === null ? [] : [id]));
+  const { data: checks, pagination } = await call(getTrailChecklist, {
+    params: { flow_name: flow, trail_name: trailName },
+    query: { artifact_id: artifact.id, per_page: MAX_ATTESTATIONS },
+  });
+  const ids = checks.flatMap((check) => countingId(check) ?? []);
   const answer =
     ids.length === 0
       ? { data: [] }
@@ -246,15 +242,15 @@ async function attestationsCard(visit: Visit, artifact: Artifact): Promise<Html>
           query: { attestation_id: ids, per_page: MAX_ATTESTATIONS },
         });
   const records = new Map((answer.data as TrailAttestation[]).map((record) => [record.attestation_id, record]));
-  const rows = shown.map((entry) => attestationRow(visit, artifact, { entry, records }));
-  const rest = entries.length - shown.length;
+  const rows = checks.map((check) => attestationRow(visit, artifact, { check, records }));
+  const rest = pagination.total - checks.length;
   return card({
     id: "h-attestations",
     title: "Attestations",
-    note: count(entries.length),
+    note: count(pagination.total),
     more: moreLink(to.trail(flow, trailName), "Trail"),
     body:
-      entries.length === 0
+      checks.length === 0
         ? padded("Nothing was reported for this artifact, and its template expects nothing.")
         : html`<table class="t t-stack checklist"><caption class="vh">Attestations of the artifact and of its
 trail</caption>${CHECKLIST_COLUMNS}<thead class="vh"><tr><th scope="col">Name</th><th scope="col">Result</th><th
@@ -266,18 +262,19 @@ scope="col">When</th></tr></thead><tbody>${rows}</tbody></table>`,
 function attestationRow(
   { to, now }: Visit,
   { flow_name: flow, trail_name: trail }: Artifact,
-  { entry, records }: { entry: Entry; records: ReadonlyMap<string, TrailAttestation> },
+  { check, records }: { check: ShownCheck; records: ReadonlyMap<string, TrailAttestation> },
 ): Html {
-  const { id, state, status, group } = entry;
-  const record = id === null ? undefined : records.get(id);
-  const isOverridden = status.overridden_attestation_id !== null;
-  const type = typeWordOf(status.attestation_type);
+  const id = countingId(check);
+  const state = stateOfCheck(check);
+  const record = recordOf(check, records);
+  const isOverridden = check.overridden_attestation_id !== null;
+  const type = typeWordOf(check.attestation_type);
   const word = isOverridden ? `${stateWord(state)} by override` : stateWord(state);
   return html`<tr>${nameCell({
     href: id === null || trail === null ? null : to.attestation({ flow, trail, id }),
-    name: html`<bdi>${status.attestation_name}</bdi>`,
+    name: html`<bdi>${check.attestation_name}</bdi>`,
     mark: stateIcon(state, word),
-    sub: html`${stateSubtitle(state, word)}<span>${type}${group === null && ", of the trail"}</span>`,
+    sub: html`${stateSubtitle(state, word)}<span>${type}${check.artifact === null && ", of the trail"}</span>`,
   })}<td class="fill">${
     record ? resultOf(record) : html`<span class="muted">Expected by the template</span>`
   }</td><td class="r">${time(record?.created_at, now)}</td></tr>`;

@@ -6,6 +6,7 @@ import { listTrailAttestations } from "../../../api/attestations/trail-attestati
 import { AppError } from "../../../errors.ts";
 import { membersOf } from "../../../json/text.ts";
 import { typeWordOf } from "../../../domain/attestation/kinds.ts";
+import { countingId } from "../../../domain/compliance/checklist.ts";
 import { resultOf } from "../../components/attestation-result.ts";
 import { drawer } from "../../components/drawer.ts";
 import { icon } from "../../components/icon.ts";
@@ -24,8 +25,7 @@ import { sizeText } from "./evidence-preview.ts";
 import { overrideForm } from "./override-form.ts";
 import { sbomSection } from "./sbom-section.ts";
 import { CLOSED } from "./trail-checklist.ts";
-import { isAbout } from "./trail-entries.ts";
-import type { Entry, Trail, TrailAttestation } from "./trail-entries.ts";
+import type { Checklist, Trail, TrailAttestation } from "./trail-entries.ts";
 
 /** Earlier records of a name that are looked at; a name that is reported more often has a list of its own. */
 const MAX_HISTORY = 50;
@@ -33,16 +33,15 @@ const MAX_EARLIER = 10;
 
 type Opened = {
   trail: Trail;
-  entries: readonly Entry[];
   record: TrailAttestation;
-  /** The entry of the checklist that it counts or counted in; undefined for a record that a later one replaced. */
-  entry: Entry | undefined;
+  /** The check that it counts or counted in, and its place; null for a record that a later one replaced. */
+  place: Checklist["opened"];
   /** Records of the same name and target, newest first, itself included. */
   history: readonly TrailAttestation[];
 };
 
 /** null unless the address asks for an attestation. */
-export async function attestationDrawer(visit: Visit, trail: Trail, entries: readonly Entry[]): Promise<Html | null> {
+export async function attestationDrawer(visit: Visit, { trail, opened: place }: Checklist): Promise<Html | null> {
   const id = visit.query.get("attestation_id");
   if (id === null || id === "") return null;
   const record = await findRecord(visit, id);
@@ -53,8 +52,7 @@ export async function attestationDrawer(visit: Visit, trail: Trail, entries: rea
     query: { attestation_name: record.attestation_name, per_page: MAX_HISTORY },
   });
   const history = (answer.data as TrailAttestation[]).filter((other) => isSameTarget(other, record));
-  const entry = entries.find((one) => isAbout(one, id));
-  return drawerOf(visit, { trail, entries, record, entry, history });
+  return drawerOf(visit, { trail, record, place, history });
 }
 
 /** null for an id that the organization does not have. */
@@ -87,11 +85,11 @@ function missingDrawer(visit: Visit, elsewhere: TrailAttestation | null): Html {
 }
 
 async function drawerOf(visit: Visit, opened: Opened): Promise<Html> {
-  const { record, entry } = opened;
+  const { record, place } = opened;
   const { query } = visit;
   const label = html`Attestation ${record.attestation_name}`;
   const isJson = query.get("view") === "json";
-  const isAsked = query.get("ask") === "override" && entry !== undefined && visit.may(postOverride);
+  const isAsked = query.get("ask") === "override" && place !== null && visit.may(postOverride);
   const body = isJson
     ? html`<section><h3>Raw JSON</h3>${jsonText(
         record,
@@ -109,35 +107,34 @@ async function drawerOf(visit: Visit, opened: Opened): Promise<Html> {
 }
 
 /** Where the record stands in the checklist, and the way to its neighbours. */
-function placeOf({ here }: Visit, { entries, entry }: Opened) {
-  const reported = entries.flatMap((one) => (one.id === null ? [] : [{ entry: one, id: one.id }]));
-  const at = reported.findIndex((one) => one.entry === entry);
-  const addressOf = (to: number): string | null => {
-    const target = at === -1 ? undefined : reported[to];
-    return target ? here({ ...CLOSED, attestation_id: target.id }) : null;
+function placeOf({ here }: Visit, { place }: Opened) {
+  const addressOf = (id: string | null): string | null => id && here({ ...CLOSED, attestation_id: id });
+  if (place === null) return { position: "Replaced by a later record", previous: null, next: null };
+  return {
+    position: `${formatNumber(place.position)} of ${formatNumber(place.reported)}`,
+    previous: addressOf(place.previous),
+    next: addressOf(place.next),
   };
-  const position =
-    at === -1 ? "Replaced by a later record" : `${formatNumber(at + 1)} of ${formatNumber(reported.length)}`;
-  return { position, previous: addressOf(at - 1), next: addressOf(at + 1) };
 }
 
 /** The address of the record as JSON. */
 const wholeRecord = ({ to, org }: Visit, { attestation_id: id }: TrailAttestation): string =>
   `${to.api("attestations", org)}${queryText({ attestation_id: id })}`;
 
-function headSection(visit: Visit, { trail, record, entry }: Opened): Html {
+function headSection(visit: Visit, { trail, record, place }: Opened): Html {
   const { to, now, query } = visit;
   const { rule, figures } = detailsOf(record, { now, whole: wholeRecord(visit, record) });
   const summary = html`<p class="gap-t2">${rule}</p>${figures && html`<div class="gap-t2">${figures}</div>`}`;
-  const print = record.artifact_fingerprint ?? entry?.group?.artifact.artifact_fingerprint;
-  const owner = entry?.group?.name ?? record.target_artifacts?.[0];
+  const check = place?.check;
+  const print = record.artifact_fingerprint ?? check?.artifact?.artifact_fingerprint;
+  const owner = check?.artifact?.name ?? record.target_artifacts?.[0];
   const artifact = owner === undefined ? null : html`<bdi>${owner}</bdi>`;
   const isOverride = record.attestation_type === "override";
-  const isReplaced = entry !== undefined && entry.id !== record.attestation_id;
+  const isReplaced = check !== undefined && countingId(check) !== record.attestation_id;
   return html`<section><div class="ph-title"><h2><bdi>${record.attestation_name}</bdi></h2>${badge(
     stateOfVerdict(record.is_compliant),
     isOverride ? { word: `${record.is_compliant ? "Compliant" : "Non-compliant"} by override` } : {},
-  )}${isReplaced && tag("overridden", "pencil")}${entry?.status.unexpected && tag("not in template", "plus")}</div>
+  )}${isReplaced && tag("overridden", "pencil")}${check?.unexpected && tag("not in template", "plus")}</div>
 <div class="meta"><span>${typeWordOf(record.attestation_type)}</span>${
     artifact &&
     html`<span>${icon("package")}${
@@ -166,14 +163,14 @@ async function recordSections(visit: Visit, opened: Opened): Promise<Value> {
 }
 
 /** Who overrode what, and why: of an override, and of the record that it replaced. */
-function overrideSection(visit: Visit, { record, entry, history }: Opened): Html | null {
+function overrideSection(visit: Visit, { record, place, history }: Opened): Html | null {
   const { here, now } = visit;
-  const overrideId = entry?.status.overridden_attestation_id ?? null;
+  const overrideId = place?.check.overridden_attestation_id ?? null;
   const override =
     record.attestation_type === "override" ? record : history.find(({ attestation_id: id }) => id === overrideId);
   if (override === undefined) return null;
   const original =
-    history.find(({ attestation_id: id }) => id === entry?.status.attestation_id) ??
+    history.find(({ attestation_id: id }) => id === place?.check.attestation_id) ??
     history.find(({ attestation_type: type, created_at: at }) => type !== "override" && at < override.created_at);
   const to = (other: TrailAttestation): string => here({ ...CLOSED, attestation_id: other.attestation_id });
   const before =
@@ -264,8 +261,8 @@ async function openEvidence(
   }
 }
 
-function earlierSection({ here, now }: Visit, { record, history, entry }: Opened): Html | null {
-  const current = entry === undefined ? history.find(({ created_at: at }) => at > record.created_at) : undefined;
+function earlierSection({ here, now }: Visit, { record, history, place }: Opened): Html | null {
+  const current = place === null ? history.find(({ created_at: at }) => at > record.created_at) : undefined;
   const earlier = history.filter(
     (other) => other.created_at < record.created_at && other.attestation_id !== record.attestation_id,
   );
@@ -288,13 +285,13 @@ function earlierSection({ here, now }: Visit, { record, history, entry }: Opened
 
 function actionSection(
   { here, may, query }: Visit,
-  { record, entry }: Opened,
+  { record, place }: Opened,
   { isJson, isAsked }: { isJson: boolean; isAsked: boolean },
 ): Html {
   const at = (changes: Record<string, string>): string =>
     here({ ...CLOSED, attestation_id: record.attestation_id, page: query.get("page"), ...changes });
   const override =
-    entry !== undefined &&
+    place !== null &&
     !isAsked &&
     may(postOverride) &&
     linkButton(at({ ask: "override" }), "Override", { icon: "pencil" });
@@ -305,8 +302,8 @@ function actionSection(
 }
 
 /** The form that overrides, where the address or a refusal asks for it. */
-async function askedOverride(visit: Visit, { record, entry }: Opened, isAsked: boolean): Promise<Html | null> {
-  if (entry === undefined || (!isAsked && visit.refused?.form !== "override")) return null;
+async function askedOverride(visit: Visit, { record, place }: Opened, isAsked: boolean): Promise<Html | null> {
+  if (place === null || (!isAsked && visit.refused?.form !== "override")) return null;
   const cancel = visit.here({ ...CLOSED, attestation_id: record.attestation_id, page: visit.query.get("page") });
-  return await overrideForm(visit, { entry, record }, { cancel });
+  return await overrideForm(visit, { check: place.check, record }, { cancel });
 }

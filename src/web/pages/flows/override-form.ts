@@ -6,16 +6,16 @@ import { textOf } from "../../components/loose-json.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
-import type { Entry, TrailAttestation } from "./trail-entries.ts";
+import type { ShownCheck, TrailAttestation } from "./trail-entries.ts";
 
-/** What is overridden: an entry of the checklist, and the record that counts in it. */
-type Overridden = { entry: Entry; record: TrailAttestation };
+/** What is overridden: a check, and the record that counts in it. */
+type Overridden = { check: ShownCheck; record: TrailAttestation };
 
 /** An override of the attestation, without its reason. */
-export function overrideOf({ entry, record }: Overridden, isCompliant: boolean) {
-  const print = entry.group?.artifact.artifact_fingerprint;
+export function overrideOf({ check, record }: Overridden, isCompliant: boolean) {
+  const print = check.artifact?.artifact_fingerprint;
   return {
-    attestation_name: entry.status.attestation_name,
+    attestation_name: check.attestation_name,
     new_compliance_status: isCompliant,
     original_attestation_type: textOf(record["original_attestation_type"]) || record.attestation_type,
     ...(print ? { artifact_fingerprint: print } : {}),
@@ -25,17 +25,17 @@ export function overrideOf({ entry, record }: Overridden, isCompliant: boolean) 
 /** @param options.cancel where "Cancel" leads */
 export async function overrideForm(
   visit: Visit,
-  { entry, record }: Overridden,
+  { check, record }: Overridden,
   { cancel }: { cancel: string },
 ): Promise<Html> {
   const refused = visit.refused?.form === "override" ? visit.refused : null;
-  const opposite = entry.status.is_compliant === true ? "false" : "true";
+  const opposite = check.is_compliant === true ? "false" : "true";
   const verdict = refused?.fields.text("new_compliance_status") || opposite;
   const preview = await askPreview(visit, {
     override_attestation: {
       flow_name: record.flow_name,
       trail_name: record.trail_name,
-      ...overrideOf({ entry, record }, verdict === "true"),
+      ...overrideOf({ check, record }, verdict === "true"),
     },
   });
   const fields = html`${selectField(visit, {

@@ -2,70 +2,65 @@
 import type { Html } from "../../html.ts";
 import { html } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
+import { getTrailChecklist } from "../../../api/flows/trail-checklist.ts";
+import { totalIn } from "../../../api/paging.ts";
 import { typeWordOf } from "../../../domain/attestation/kinds.ts";
+import { countingId, isAbout } from "../../../domain/compliance/checklist.ts";
+import type { CheckState } from "../../../domain/compliance/checklist.ts";
 import { resultOf } from "../../components/attestation-result.ts";
 import { icon } from "../../components/icon.ts";
 import { fingerprint } from "../../components/identifier.ts";
 import { card, empty, linkButton, moreLink, nameCell } from "../../components/layout.ts";
-import { filters, oneOf, pager } from "../../components/lists.ts";
+import { filters, oneOf, pageOf, pager } from "../../components/lists.ts";
 import { formatNumber, stateIcon, stateSubtitle, stateWord, tag } from "../../components/state.ts";
 import { time } from "../../components/time.ts";
-import { isAbout } from "./trail-entries.ts";
-import type { Entry, Trail, TrailAttestation } from "./trail-entries.ts";
+import { recordOf, stateOfCheck } from "./trail-entries.ts";
+import type { ShownCheck, Checklist, Trail, TrailAttestation } from "./trail-entries.ts";
 
 /** With both records of an overridden one, a page reads at most a hundred. */
 const PER_PAGE = 50;
+const MAX_SEARCH_CHARS = 256;
 
 /** In the order of a large checklist: what fails comes first. */
 const STATES = ["non_compliant", "missing", "compliant"] as const;
-type CheckState = (typeof STATES)[number];
-const STATE_WORDS: Readonly<Record<CheckState, string>> = {
+const STATE_WORDS: Readonly<Record<(typeof STATES)[number], string>> = {
   non_compliant: "Failing",
   missing: "Missing",
   compliant: "Compliant",
 };
+/** Their words in the API. */
+const API_STATES = { non_compliant: "NON-COMPLIANT", missing: "MISSING", compliant: "COMPLIANT" } as const;
+
+const isByArtifact = ({ query }: Pick<Visit, "query">): boolean => query.get("by") === "artifact";
+const isLarge = ({ totals }: Checklist): boolean => totals.checks > PER_PAGE;
 
 /**
  * The part of the checklist that the address asks for: a page, or the page with the open attestation. One that is
  * longer than a page is searched and filtered, and begins with what fails; others are in the order of the template.
  */
-export function pageOfChecklist(entries: readonly Entry[], { query }: Pick<Visit, "query">) {
-  const isLarge = entries.length > PER_PAGE;
-  const isByState = isLarge && query.get("by") !== "artifact";
-  const found = isLarge ? entries.filter((entry) => isFound(entry, query.get("check") ?? "")) : entries;
-  const state = isLarge ? oneOf(query, "state", STATES) : null;
-  const counts = Object.fromEntries(
-    STATES.map((one) => [one, found.filter((entry) => entry.state === one).length]),
-  ) as Record<CheckState, number>;
-  const selected = state === null ? found : found.filter((entry) => entry.state === state);
-  const all = isByState ? STATES.flatMap((one) => selected.filter((entry) => entry.state === one)) : selected;
-  const pageCount = Math.max(1, Math.ceil(all.length / PER_PAGE));
-  const opened = query.get("attestation_id");
-  const at = opened === null ? -1 : all.findIndex((entry) => isAbout(entry, opened));
-  const asked = query.has("page") ? Number(query.get("page")) : at === -1 ? 1 : Math.floor(at / PER_PAGE) + 1;
-  const page = Number.isInteger(asked) && asked >= 1 ? Math.min(asked, pageCount) : 1;
-  return {
-    /** In the order of the list, on all pages. */
-    all,
-    shown: all.slice((page - 1) * PER_PAGE, page * PER_PAGE),
-    pagination: { total: all.length, page, per_page: PER_PAGE, page_count: pageCount },
-    isLarge,
-    isByState,
-    counts,
+export async function readChecklist(visit: Visit): Promise<Checklist> {
+  const { call, params, query } = visit;
+  const ask = (asked: { search?: string; state?: CheckState | null; page: number | null }): Promise<Checklist> =>
+    call(getTrailChecklist, {
+      params: { flow_name: params["flow"] ?? "", trail_name: params["trail"] ?? "" },
+      query: {
+        ...asked,
+        order: isByArtifact(visit) ? "template" : null,
+        attestation_id: query.get("attestation_id") || null,
+        per_page: PER_PAGE,
+      },
+    });
+  const state = oneOf(query, "state", STATES);
+  const filter = {
+    search: (query.get("check") ?? "").slice(0, MAX_SEARCH_CHARS),
+    state: state && API_STATES[state],
   };
-}
-
-/** Characters of a fingerprint that are not found by chance. */
-const MIN_FINGERPRINT_CHARS = 5;
-
-/** Whether the name of the check or of its artifact has the text, or the fingerprint begins with it. */
-function isFound({ status, group }: Entry, search: string): boolean {
-  const text = search.trim().toLowerCase();
-  const has = (name: string): boolean => name.toLowerCase().includes(text);
-  if (text === "" || has(status.attestation_name)) return true;
-  if (group === null) return false;
-  const print = group.artifact.artifact_fingerprint ?? "";
-  return has(group.name) || (text.length >= MIN_FINGERPRINT_CHARS && print.startsWith(text));
+  const page = query.has("page") ? pageOf(query) : null;
+  const found = await ask({ ...filter, page });
+  const isFiltered = filter.search !== "" || filter.state !== null;
+  if (!isLarge(found) && (isFiltered || (page ?? 1) > 1)) return ask({ page: 1 });
+  const last = Math.max(1, found.pagination.page_count);
+  return page !== null && page > last ? ask({ ...filter, page: last }) : found;
 }
 
 /** The widths of the columns, because names and results may be long. */
@@ -75,20 +70,17 @@ export const CHECKLIST_COLUMNS = html`<colgroup><col class="col-name"><col><col 
 const STATE_COLUMNS = html`<colgroup><col class="col-name"><col class="col-owner"><col><col
 class="col-when"></colgroup>`;
 
-type Checklist = ReturnType<typeof pageOfChecklist> & {
-  trail: Trail;
-  entries: readonly Entry[];
-  /** By id; of a record that is not in it, only the verdict is shown. */
-  records: ReadonlyMap<string, TrailAttestation>;
-};
+/** By id; of a record that is not in it, only the verdict is shown. */
+type Records = ReadonlyMap<string, TrailAttestation>;
 
-export function checklistCard(visit: Visit, checklist: Checklist): Html {
-  const { trail, entries, shown, pagination, records, isByState } = checklist;
+export function checklistCard(visit: Visit, { checklist, records }: { checklist: Checklist; records: Records }): Html {
+  const { trail, totals, data: shown, pagination } = checklist;
+  const isByState = isLarge(checklist) && !isByArtifact(visit);
   const template = moreLink(visit.to.flow(trail.flow.name, { tab: "template" }), "Template");
   const context = { records, flow: trail.flow.name, isByState };
-  const groups = Map.groupBy(shown, ({ group }) => group?.name ?? "");
+  const groups = Map.groupBy(shown, ({ artifact }) => artifact?.name ?? "");
   const bodies = isByState
-    ? html`<tbody>${shown.map((entry) => entryRow(visit, entry, context))}</tbody>`
+    ? html`<tbody>${shown.map((check) => checkRow(visit, check, context))}</tbody>`
     : [...groups.values()].map((group) => groupBody(visit, group, context));
   const head = html`<tr><th scope="col">Attestation</th>${isByState && html`<th scope="col">Artifact</th>`}<th
 scope="col">Result</th><th scope="col" class="r">When</th></tr>`;
@@ -96,17 +88,17 @@ scope="col">Result</th><th scope="col" class="r">When</th></tr>`;
 others that were reported</caption>${isByState ? STATE_COLUMNS : CHECKLIST_COLUMNS}<thead${
     !isByState && html` class="vh"`
   }>${head}</thead>${bodies}</table>`;
-  return html`<div>${checklist.isLarge && checklistFilters(visit, checklist)}${card({
+  return html`<div>${isLarge(checklist) && checklistFilters(visit, checklist, isByState)}${card({
     id: "h-checklist",
     title: "Checklist",
-    note: entries.length === 0 ? null : summaryOf(entries),
+    note: totals.checks === 0 ? null : summaryOf(totals),
     more: template,
-    body: entries.length === 0 ? nothing(trail) : shown.length === 0 ? noMatch(visit) : list,
+    body: totals.checks === 0 ? nothing(trail) : shown.length === 0 ? noMatch(visit) : list,
   })}${pager(visit, pagination)}</div>`;
 }
 
-function checklistFilters(visit: Visit, { pagination, counts, isByState }: Checklist): Html {
-  const all = STATES.reduce((sum, state) => sum + counts[state], 0);
+function checklistFilters(visit: Visit, { pagination, states }: Checklist, isByState: boolean): Html {
+  const all = totalIn(states, null);
   return filters(visit, {
     items: [
       { kind: "search", name: "check", label: "Check or artifact" },
@@ -116,7 +108,7 @@ function checklistFilters(visit: Visit, { pagination, counts, isByState }: Check
         label: "State",
         choices: [
           { value: "", text: "All", count: all },
-          ...STATES.map((state) => ({ value: state, text: STATE_WORDS[state], count: counts[state] })),
+          ...STATES.map((state) => ({ value: state, text: STATE_WORDS[state], count: states[API_STATES[state]] })),
         ],
       },
       {
@@ -152,13 +144,10 @@ const nothing = (trail: Trail): Html =>
   });
 
 /** `9 of 10 delivered, 1 fails, 1 extra`. */
-function summaryOf(entries: readonly Entry[]): string {
-  const expected = entries.filter(({ status }) => !status.unexpected);
-  const delivered = expected.filter(({ state }) => state !== "missing").length;
-  const failing = entries.filter(({ state }) => state === "non_compliant").length;
-  const extra = entries.length - expected.length;
+function summaryOf({ checks, expected, delivered, failing }: Checklist["totals"]): string {
+  const extra = checks - expected;
   return [
-    expected.length > 0 && `${formatNumber(delivered)} of ${formatNumber(expected.length)} delivered`,
+    expected > 0 && `${formatNumber(delivered)} of ${formatNumber(expected)} delivered`,
     failing > 0 && `${formatNumber(failing)} ${failing === 1 ? "fails" : "fail"}`,
     extra > 0 && `${formatNumber(extra)} extra`,
   ]
@@ -166,56 +155,59 @@ function summaryOf(entries: readonly Entry[]): string {
     .join(", ");
 }
 
-type RowContext = { records: ReadonlyMap<string, TrailAttestation>; flow: string; isByState: boolean };
+type RowContext = { records: Records; flow: string; isByState: boolean };
 
-function groupBody(visit: Visit, entries: readonly Entry[], context: RowContext): Html {
-  const group = entries[0]?.group ?? null;
+function groupBody(visit: Visit, checks: readonly ShownCheck[], context: RowContext): Html {
+  const artifact = checks[0]?.artifact ?? null;
   return html`<tbody><tr class="group"><th colspan="3" scope="colgroup">${
-    group === null ? "Trail" : artifactHead(visit, group, context)
-  }</th></tr>${entries.map((entry) => entryRow(visit, entry, context))}</tbody>`;
+    artifact === null ? "Trail" : artifactHead(visit, artifact, context)
+  }</th></tr>${checks.map((check) => checkRow(visit, check, context))}</tbody>`;
 }
 
-function artifactHead({ to }: Visit, { name, artifact }: NonNullable<Entry["group"]>, { flow }: RowContext): Html {
-  const print = artifact.artifact_fingerprint;
+function artifactHead(
+  { to }: Visit,
+  { name, artifact_fingerprint: print, artifact_id: id, unexpected }: NonNullable<ShownCheck["artifact"]>,
+  { flow }: RowContext,
+): Html {
   // An artifact that was reported without a name goes by its fingerprint, which follows anyway.
   const isFingerprint = print !== null && name.endsWith(print);
   const label = html`<bdi>${isFingerprint ? "Artifact" : name}</bdi>`;
-  const link = print === null ? label : html`<a href="${to.artifact(flow, print, artifact.artifact_id)}">${label}</a>`;
-  const extra = artifact.unexpected && tag("not in template", "plus");
+  const link = print === null ? label : html`<a href="${to.artifact(flow, print, id)}">${label}</a>`;
+  const extra = unexpected && tag("not in template", "plus");
   return html`<span class="gh">${icon("package")}${link} ${
     print === null ? html`<span class="st none">${icon("circle")}Missing</span>` : fingerprint(print)
   }${extra}</span>`;
 }
 
-function entryRow({ here, query, now, to }: Visit, entry: Entry, { records, flow, isByState }: RowContext): Html {
-  const { status, state, id } = entry;
+function checkRow({ here, query, now, to }: Visit, check: ShownCheck, { records, flow, isByState }: RowContext): Html {
+  const state = stateOfCheck(check);
+  const id = countingId(check);
   const opened = query.get("attestation_id");
-  const isOpen = opened !== null && isAbout(entry, opened);
-  const record = id === null ? undefined : records.get(id);
-  const original = status.attestation_id === null ? undefined : records.get(status.attestation_id);
-  const isOverridden = status.overridden_attestation_id !== null;
+  const isOpen = opened !== null && isAbout(check, opened);
+  const record = recordOf(check, records);
+  const original = check.attestation_id === null ? undefined : records.get(check.attestation_id);
+  const isOverridden = check.overridden_attestation_id !== null;
   const word = isOverridden ? `${stateWord(state)} by override` : stateWord(state);
-  const tags = [
-    isOverridden && tag("overridden", "pencil"),
-    status.unexpected && tag("not in template", "plus"),
-  ].filter((item) => item !== false);
+  const tags = [isOverridden && tag("overridden", "pencil"), check.unexpected && tag("not in template", "plus")].filter(
+    (item) => item !== false,
+  );
   const result = record && resultOf(isOverridden && original ? original : record);
   return html`<tr${isOpen && html` class="sel" aria-current="true"`}>${nameCell({
     href: id === null ? null : here({ ...CLOSED, attestation_id: id, page: query.get("page") }),
-    name: html`<bdi>${status.attestation_name}</bdi>`,
+    name: html`<bdi>${check.attestation_name}</bdi>`,
     mark: stateIcon(state, word),
     after: tags.length > 0 && html`${tags}`,
-    sub: html`${stateSubtitle(state, word)}<span>${typeText(status.attestation_type)}</span>`,
-  })}${isByState && html`<td>${ownerOf({ to }, entry, flow)}</td>`}<td class="fill">${
+    sub: html`${stateSubtitle(state, word)}<span>${typeText(check.attestation_type)}</span>`,
+  })}${isByState && html`<td>${ownerOf({ to }, check, flow)}</td>`}<td class="fill">${
     state === "missing" ? html`<span class="muted">Expected by the template</span>` : result
   }</td><td class="r">${time(record?.created_at, now)}</td></tr>`;
 }
 
-function ownerOf({ to }: Pick<Visit, "to">, { group }: Entry, flow: string): Html {
-  if (group === null) return html`<span class="muted">the trail</span>`;
-  const print = group.artifact.artifact_fingerprint;
-  const name = html`<bdi class="cut">${group.name}</bdi>`;
-  return print === null ? name : html`<a href="${to.artifact(flow, print, group.artifact.artifact_id)}">${name}</a>`;
+function ownerOf({ to }: Pick<Visit, "to">, { artifact }: ShownCheck, flow: string): Html {
+  if (artifact === null) return html`<span class="muted">the trail</span>`;
+  const { name, artifact_fingerprint: print, artifact_id: id } = artifact;
+  const label = html`<bdi class="cut">${name}</bdi>`;
+  return print === null ? label : html`<a href="${to.artifact(flow, print, id)}">${label}</a>`;
 }
 
 const typeText = (type: string): string => (type === "*" ? "any type" : typeWordOf(type));

@@ -3,7 +3,8 @@ import { listTrailAttestations } from "../../../api/attestations/trail-attestati
 import { postOverride } from "../../../api/attestations/override.ts";
 import { downloadTrailAuditPackage, downloadTrailAuditPdf } from "../../../api/flows/audit-packages.ts";
 import { getFlow } from "../../../api/flows/flows.ts";
-import { getTrail, listTrailEvents } from "../../../api/flows/trails.ts";
+import { getTrailChecklist } from "../../../api/flows/trail-checklist.ts";
+import { listTrailEvents } from "../../../api/flows/trails.ts";
 import { AppError, notFound } from "../../../errors.ts";
 import { membersOf } from "../../../json/text.ts";
 import { pullRequestName } from "../../components/attestation-result.ts";
@@ -22,12 +23,12 @@ import { form, page } from "../../page/page.ts";
 import type { Content, Visit } from "../../page/page.ts";
 import { attestationDrawer, findRecord, runName } from "./attestation-drawer.ts";
 import { overrideOf } from "./override-form.ts";
-import { CLOSED, checklistCard, pageOfChecklist } from "./trail-checklist.ts";
-import { entriesOf, isAbout } from "./trail-entries.ts";
-import type { Entry, Trail, TrailAttestation } from "./trail-entries.ts";
+import { CLOSED, checklistCard, readChecklist } from "./trail-checklist.ts";
+import { idsOfChecks } from "./trail-entries.ts";
+import type { Trail, TrailAttestation } from "./trail-entries.ts";
 import { eventsCard, eventsQuery } from "./trail-events.ts";
 import type { TrailEvent } from "./trail-events.ts";
-import { firstFailing, trailReasons } from "./trail-reasons.ts";
+import { trailReasons } from "./trail-reasons.ts";
 
 type Records = ReadonlyMap<string, TrailAttestation>;
 
@@ -39,15 +40,13 @@ const MAX_PULL_REQUESTS = 3;
 async function show(visit: Visit): Promise<Content> {
   const { call, params, to } = visit;
   const address = { flow_name: params["flow"] ?? "", trail_name: params["trail"] ?? "" };
-  const trail = await call(getTrail, { params: address, query: { events: false } });
+  const checklist = await readChecklist(visit);
+  const { trail } = checklist;
   const events = await call(listTrailEvents, { params: address, query: eventsQuery(visit) });
-  const entries = entriesOf(trail);
-  const checklist = pageOfChecklist(entries, visit);
   const records = await readRecords(visit, trail, [
-    ...idsOf([...checklist.shown, ...firstFailing(entries)]),
+    ...idsOfChecks([...checklist.data, ...checklist.reasons.failing]),
     ...idsOfEvents(events.data),
   ]);
-  const facts = { trail, entries, records };
   return {
     title: trail.name,
     identity: trail.git_commit_info && `commit ${trail.git_commit_info.sha1}`,
@@ -58,12 +57,12 @@ async function show(visit: Visit): Promise<Content> {
     ],
     main: html`${trailHead(visit, trail, records)}<div class="stack">${[
       await flowNote(visit, trail),
-      trailReasons(visit, facts),
-      checklistCard(visit, { ...facts, ...checklist }),
+      trailReasons(visit, { checklist, records }),
+      checklistCard(visit, { checklist, records }),
       eventsCard(visit, { trail, events, records }),
       userDataCard(visit, trail),
     ]}</div>`,
-    drawer: await attestationDrawer(visit, trail, isOpenIn(visit, checklist.all) ? checklist.all : entries),
+    drawer: await attestationDrawer(visit, checklist),
     live: { flow: trail.flow.name, trail: trail.name },
   };
 }
@@ -76,33 +75,27 @@ export const trailPage = page({
       const { call, params, query, here } = visit;
       const address = { flow_name: params["flow"] ?? "", trail_name: params["trail"] ?? "" };
       const id = query.get("attestation_id") ?? "";
-      const trail = await call(getTrail, { params: address, query: { events: false } });
-      const entry = entriesOf(trail).find((one) => isAbout(one, id));
+      const { opened } = await call(getTrailChecklist, {
+        params: address,
+        query: { attestation_id: id || null, per_page: 1 },
+      });
       const record = await findRecord(visit, id);
-      if (!entry || !record)
+      if (!opened || !record)
         throw notFound("This attestation does not count any more. Open the latest one of its name");
       const verdict = fields.text("new_compliance_status");
       if (isUnseen(fields, verdict))
         return { show: await show(typedForm(visit, "override", { fields, problems: [] })) };
-      const body = overrideOf({ entry, record }, verdict === "true");
+      const body = overrideOf({ check: opened.check, record }, verdict === "true");
       await call(postOverride, { params: address, body: { ...body, reason: fields.text("reason").trim() } });
-      const latest = entriesOf(await call(getTrail, { params: address, query: { events: false } })).find(
-        (one) => one.group?.name === entry.group?.name && one.status.attestation_name === entry.status.attestation_name,
-      );
-      return { go: here({ ...CLOSED, attestation_id: latest?.id ?? id }), done: "overridden" };
+      // The override is the latest record of the name.
+      const { data } = await call(listTrailAttestations, {
+        params: address,
+        query: { attestation_name: opened.check.attestation_name, per_page: 1 },
+      });
+      return { go: here({ ...CLOSED, attestation_id: data[0]?.attestation_id ?? id }), done: "overridden" };
     }),
   },
 });
-
-/** Whether the open attestation is among the entries, so that the drawer steps through them. */
-const isOpenIn = ({ query }: Visit, entries: readonly Entry[]): boolean =>
-  entries.some((entry) => isAbout(entry, query.get("attestation_id") ?? ""));
-
-/** The ids of the records that entries show. */
-const idsOf = (entries: readonly Entry[]): string[] =>
-  entries.flatMap(({ status: { attestation_id: id, overridden_attestation_id: override } }) =>
-    [id, override].filter((one) => one !== null),
-  );
 
 const idsOfEvents = (events: readonly TrailEvent[]): string[] =>
   events.flatMap(({ attestation_id: id }) => (id === undefined ? [] : [id]));

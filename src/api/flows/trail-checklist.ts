@@ -1,0 +1,79 @@
+/** The checklist of a trail in pages. */
+import { Type } from "typebox";
+import { presentChecklist } from "../../contract/present-checklist.ts";
+import { TrailChecklist } from "../../contract/trail-shapes.ts";
+import { CHECK_STATES } from "../../domain/compliance/checklist.ts";
+import { NO_BODY } from "../../http/operation.ts";
+import { Closed, Message, OneOf } from "../../http/schema.ts";
+import { largeRead } from "../context.ts";
+import { MAX_PAGE_NUMBER, definePaging } from "../paging.ts";
+import { ReadTrailPath } from "../paths.ts";
+import { requireTrail } from "./trails.ts";
+
+const PAGES = definePaging({ perPage: 50, maxPerPage: 100 });
+
+export const getTrailChecklist = largeRead({
+  id: "get_trail_checklist",
+  origin: "assay",
+  method: "GET",
+  path: "/trails/{org}/{flow_name}/{trail_name}/checklist",
+  tag: "Trails",
+  summary: "Read the checklist of a trail in pages",
+  description:
+    "What the template expects of the trail and of its artifacts and what else was reported, as one list: the " +
+    "verdict of each check, without template and history. A list that is longer than a page begins with what fails; " +
+    "others, and all with `order=template`, are in the order of the template.",
+  permission: "trail:read",
+  audit: null,
+  params: ReadTrailPath,
+  query: Closed({
+    search: Type.Optional(
+      Type.String({
+        maxLength: 256,
+        description:
+          "Part of the name of the check or of its artifact, in any case, or the beginning of a fingerprint, at " +
+          "least 5 characters of it",
+      }),
+    ),
+    state: Type.Optional(OneOf(CHECK_STATES, { description: "Only checks in it" })),
+    order: Type.Optional(OneOf(["failing_first", "template"], { description: "Which checks come first" })),
+    artifact_id: Type.Optional(
+      Type.String({
+        description:
+          "Only the checks of this artifact, if it is the latest of its name, and of the trail: what fails first, " +
+          "its own before those of the trail",
+      }),
+    ),
+    attestation_id: Type.Optional(
+      Type.String({ description: "The check of this record is `opened`; without `page`, its page is shown" }),
+    ),
+    ...PAGES.query,
+    page: Type.Optional(
+      Type.Integer({ minimum: 1, maximum: MAX_PAGE_NUMBER, description: "Page number, starting at 1" }),
+    ),
+  }),
+  body: NO_BODY,
+  responses: {
+    200: { description: "One page", schema: TrailChecklist },
+    404: { description: "No such flow or trail", schema: Message },
+  },
+  example: {
+    params: { org: "acme", flow_name: "payments", trail_name: "release-1.4.0" },
+    query: { state: "NON-COMPLIANT" },
+  },
+  handle(context, { params, query }) {
+    const { store, organization } = context;
+    const flow = store.flows.require(organization, params.flow_name);
+    const trail = requireTrail(context, { id: flow.id, name: params.flow_name }, params.trail_name);
+    const body = presentChecklist(context, trail, {
+      search: query.search ?? "",
+      state: query.state ?? null,
+      order: query.order ?? null,
+      artifactId: query.artifact_id ?? null,
+      opened: query.attestation_id ?? null,
+      page: query.page ?? null,
+      perPage: PAGES.window(query).perPage,
+    });
+    return { status: 200, body };
+  },
+});
