@@ -85,37 +85,38 @@ function formatRule({ satisfied, resolutions }: StoredVerdict["rules"][number]):
 }
 
 /** Number of running artifacts by verdict. */
-type ReplayCounts = { compliant: number; nonCompliant: number; unknown: number };
+export type ReplayCounts = { compliant: number; nonCompliant: number; unknown: number };
 export type SnapshotVerdict = ReplayCounts & { verdict: boolean | null };
 
 /** A running artifact. `versionIds` are the policy versions of its evaluation, null when they cannot be read. */
-type RunningVerdict = {
-  name: string;
-  fingerprint: string;
-  compliant: boolean | null;
-  versionIds: readonly number[] | null;
+type EvaluatedUnder = { name: string; fingerprint: string; versionIds: readonly number[] | null };
+
+export const countVerdicts = (verdicts: readonly (boolean | null)[]): ReplayCounts => {
+  const count = (verdict: boolean | null): number => verdicts.filter((one) => one === verdict).length;
+  return { compliant: count(true), nonCompliant: count(false), unknown: count(null) };
 };
 
 /**
  * Compares a snapshot of a physical environment with the artifacts that run in it.
  * @param versionIds the policy versions that were in force
+ * @param running `counts`: of all of them; `evaluated`: those whose evaluations are looked at
  * @returns the differences, in plain English
  */
 export function checkSnapshot(
   stored: SnapshotVerdict,
   versionIds: readonly number[],
-  running: readonly RunningVerdict[],
+  running: { counts: ReplayCounts; evaluated: readonly EvaluatedUnder[] },
 ): string[] {
-  const count = (verdict: boolean | null): number => running.filter(({ compliant }) => compliant === verdict).length;
-  const actual = { compliant: count(true), nonCompliant: count(false), unknown: count(null) };
+  const { compliant, nonCompliant, unknown } = running.counts;
+  const verdicts = [compliant > 0 && [true], nonCompliant > 0 && [false], unknown > 0 && [null]];
   const verdict = computeEnvironmentVerdict(
-    running.map(({ compliant }) => compliant),
+    verdicts.flatMap((one) => one || []),
     versionIds.length,
   );
-  const differences = compareCounts(stored, actual);
+  const differences = compareCounts(stored, running.counts);
   if (stored.verdict !== verdict) differences.push(describeVerdictDifference({ stored: stored.verdict, verdict }));
   const inForce = versionIds.join(", ");
-  for (const { name, fingerprint, versionIds: evaluatedUnder } of running) {
+  for (const { name, fingerprint, versionIds: evaluatedUnder } of running.evaluated) {
     if (evaluatedUnder === null || haveSameTexts(evaluatedUnder.map(String), versionIds.map(String))) continue;
     const artifact = `'${name}' (${fingerprint})`;
     const under = evaluatedUnder.join(", ");

@@ -12,8 +12,8 @@ import {
   withFlowNames,
 } from "../../domain/compliance/environment.ts";
 import type { Facts, FlowRecord, StoredVerdict } from "../../domain/compliance/environment.ts";
-import { checkLogicalSnapshot, checkSnapshot, replay } from "../../domain/compliance/replay.ts";
-import type { SnapshotVerdict } from "../../domain/compliance/replay.ts";
+import { checkLogicalSnapshot, checkSnapshot, countVerdicts, replay } from "../../domain/compliance/replay.ts";
+import type { ReplayCounts, SnapshotVerdict } from "../../domain/compliance/replay.ts";
 import { explainConditions } from "../../domain/policy/conditions.ts";
 import type { PolicyDocument } from "../../domain/policy/document.ts";
 import type { AttestationCandidate } from "../../domain/policy/evaluate.ts";
@@ -74,7 +74,7 @@ export function explanationStore(db: DbReader, parts: ExplanationParts) {
      * evaluation. Reads many rows: call it in one transaction.
      */
     explain: (environment: EnvironmentRow, index: number): Explanation | null =>
-      explain(context, environment, { index, chosen: null, outlines: readOutlines(context, environment, index) }),
+      explain(context, environment, { index, isSelection: false, outlines: readOutlines(context, environment, index) }),
     /**
      * As `explain`, for some artifacts of a snapshot, which must exist.
      * @returns `total`: how many artifacts the selection would have without its limit
@@ -84,9 +84,8 @@ export function explanationStore(db: DbReader, parts: ExplanationParts) {
       index: number,
       selection: ArtifactSelection,
     ): { explanation: Explanation; total: number } {
-      const outlines = readOutlines(context, environment, index);
-      const { chosen, total } = choose([...outlines.values()].flat(), selection);
-      const explanation = explain(context, environment, { index, chosen, outlines });
+      const { outlines, total } = choose(context, { environment, index }, selection);
+      const explanation = explain(context, environment, { index, isSelection: true, outlines });
       if (!explanation) throw new Error(`snapshot ${index} of environment ${environment.id} is gone`);
       return { explanation, total };
     },
@@ -104,34 +103,57 @@ export function explanationStore(db: DbReader, parts: ExplanationParts) {
   };
 }
 
-/** The artifacts of a snapshot by the id of the environment in which they run. */
-type Outlines = ReadonlyMap<number, readonly ArtifactOutlineRow[]>;
-/** A snapshot, and the artifacts in it to explain by the ids of their rows; null for all. */
-type Choice = { index: number; chosen: ReadonlySet<number> | null; outlines: Outlines };
+/**
+ * The artifacts of a physical snapshot that are explained, by name, and how many run in it in all. By the id of the
+ * environment.
+ */
+type Outlines = ReadonlyMap<number, { rows: readonly ArtifactOutlineRow[]; counts: ReplayCounts }>;
+type Choice = { index: number; isSelection: boolean; outlines: Outlines };
+type Part = { id: number; index: number };
 
 const isExited = ({ annotation }: Pick<ArtifactOutlineRow, "annotation">): boolean => annotation === "exited";
 
+/** The snapshot itself, or those of the members of a logical environment, in the order of the members. */
+const listParts = ({ snapshots }: Context, environment: EnvironmentRow, index: number): Part[] =>
+  environment.type === "logical"
+    ? snapshots
+        .listMembers(environment.id, index)
+        .map(({ member_id, member_index }) => ({ id: member_id, index: member_index }))
+    : [{ id: environment.id, index }];
+
+/** Reads the selected artifacts, and not all of a snapshot of ten thousand. */
 function choose(
-  outlines: readonly ArtifactOutlineRow[],
+  context: Context,
+  { environment, index }: { environment: EnvironmentRow; index: number },
   { fingerprint, offset, limit }: ArtifactSelection,
-): { chosen: Set<number>; total: number } {
-  const found = outlines.filter((row) => fingerprint === null || row.fingerprint === fingerprint);
+): { outlines: Outlines; total: number } {
+  const { snapshots } = context;
   const rankOf = (row: ArtifactOutlineRow): number =>
     rankArtifact({ exited: isExited(row), compliant: fromSqlBoolean(row.compliant) });
-  const chosen = found.sort((a, b) => rankOf(a) - rankOf(b)).slice(offset, offset + limit);
-  return { chosen: new Set(chosen.map(({ id }) => id)), total: found.length };
+  const parts = listParts(context, environment, index).map((part) => ({
+    ...part,
+    rows: snapshots.listRankedOutlines(part.id, part.index, { fingerprint, limit: offset + limit }),
+    counts: snapshots.countVerdicts(part.id, part.index, fingerprint),
+  }));
+  const first = parts.flatMap(({ rows }) => rows).sort((a, b) => rankOf(a) - rankOf(b));
+  const chosen = new Set(first.slice(offset, offset + limit).map(({ id }) => id));
+  return {
+    outlines: new Map(
+      parts.map(({ id, rows, counts }) => [id, { rows: rows.filter((row) => chosen.has(row.id)), counts }]),
+    ),
+    total: parts.reduce((sum, { counts }) => sum + counts.selected, 0),
+  };
 }
 
-/** The artifacts of a snapshot, those of its members included, in the order of the members. */
-function readOutlines({ snapshots }: Context, environment: EnvironmentRow, index: number): Outlines {
-  const parts =
-    environment.type === "logical"
-      ? snapshots
-          .listMembers(environment.id, index)
-          .map(({ member_id, member_index }) => ({ id: member_id, index: member_index }))
-      : [{ id: environment.id, index }];
-  return new Map(parts.map((part) => [part.id, snapshots.listOutlines(part.id, part.index)]));
-}
+/** All artifacts of a snapshot, those of its members included. */
+const readOutlines = (context: Context, environment: EnvironmentRow, index: number): Outlines =>
+  new Map(
+    listParts(context, environment, index).map((part) => {
+      const rows = context.snapshots.listOutlines(part.id, part.index);
+      const running = rows.filter((row) => !isExited(row));
+      return [part.id, { rows, counts: countVerdicts(running.map(({ compliant }) => fromSqlBoolean(compliant))) }];
+    }),
+  );
 
 function explain(context: Context, environment: EnvironmentRow, choice: Choice): Explanation | null {
   const snapshot = context.snapshots.find(environment.id, choice.index);
@@ -160,9 +182,9 @@ function explainArtifacts(context: Context, explanation: Explanation, choice: Ch
   } catch (error) {
     problems.push(`the policy versions of the snapshot cannot be read: ${messageOf(error)}`);
   }
-  const outlines = choice.outlines.get(environment.id) ?? [];
+  const { rows = [], counts = countVerdicts([]) } = choice.outlines.get(environment.id) ?? {};
   const evaluatedUnder = new Map<number, number[] | null>();
-  for (const { id, name } of outlines.filter((outline) => choice.chosen === null || choice.chosen.has(outline.id))) {
+  for (const { id, name } of rows) {
     const row = context.snapshots.findEvaluated(id);
     if (!row) {
       problems.push(`the evaluation of '${name}' is gone`);
@@ -172,19 +194,13 @@ function explainArtifacts(context: Context, explanation: Explanation, choice: Ch
     explanation.artifacts.push(artifact);
     evaluatedUnder.set(id, evaluatedVersions(artifact));
   }
-  if (choice.chosen !== null) explanation.artifacts.sort((a, b) => rankArtifact(a) - rankArtifact(b));
-  const differences = checkSnapshot(
-    verdictOf(snapshot),
-    versionIds,
-    outlines
-      .filter((outline) => !isExited(outline))
-      .map(({ id, name, fingerprint, compliant }) => ({
-        name,
-        fingerprint,
-        compliant: fromSqlBoolean(compliant),
-        versionIds: evaluatedUnder.get(id) ?? null,
-      })),
-  );
+  if (choice.isSelection) explanation.artifacts.sort((a, b) => rankArtifact(a) - rankArtifact(b));
+  const differences = checkSnapshot(verdictOf(snapshot), versionIds, {
+    counts,
+    evaluated: rows
+      .filter((row) => !isExited(row))
+      .map(({ id, name, fingerprint }) => ({ name, fingerprint, versionIds: evaluatedUnder.get(id) ?? null })),
+  });
   for (const difference of differences) problems.push(difference);
 }
 

@@ -71,6 +71,9 @@ type SnapshotArtifactRow = RowOf<typeof ARTIFACT>;
 /** What an artifact of a snapshot is called, and its verdict. */
 export type ArtifactOutlineRow = Pick<SnapshotArtifactRow, "id" | "name" | "fingerprint" | "annotation" | "compliant">;
 
+/** Artifacts that run, by verdict; and of all artifacts, exited ones included, how many have a fingerprint. */
+type VerdictCounts = { compliant: number; nonCompliant: number; unknown: number; selected: number };
+
 /** An artifact of a snapshot with its evaluation; domain/compliance/environment.ts defines the JSON. */
 export type EvaluatedArtifactRow = SnapshotArtifactRow & {
   allowlist_id: number | null;
@@ -138,9 +141,28 @@ export function snapshotStore(db: DbReader) {
     `SELECT ${ARTIFACT_COLUMNS}, ev.allowlist_id, ev.facts_json, ev.verdicts_json, ev.reasons_json
      FROM snapshot_artifacts sa JOIN evaluations ev ON ev.id = sa.evaluation_id WHERE sa.id = ?`,
   );
+  const OUTLINE = "sa.id, sa.name, sa.fingerprint, sa.annotation, sa.compliant";
   const outlines = db.prepare<SnapshotKey, ArtifactOutlineRow>(
-    `SELECT sa.id, sa.name, sa.fingerprint, sa.annotation, sa.compliant
-     FROM snapshot_artifacts sa WHERE ${IN_SNAPSHOT} ORDER BY sa.name, sa.id`,
+    `SELECT ${OUTLINE} FROM snapshot_artifacts sa WHERE ${IN_SNAPSHOT} ORDER BY sa.name, sa.id`,
+  );
+  // The rows are narrow until those that are asked for are known. The order is that of `rankArtifact`.
+  const rankedOutlines = db.prepare<SnapshotKey & { fingerprint: string | null; limit: number }, ArtifactOutlineRow>(
+    `SELECT ${OUTLINE} FROM (
+       SELECT sa.id FROM snapshot_artifacts sa
+       WHERE ${IN_SNAPSHOT} AND (@fingerprint IS NULL OR sa.fingerprint = @fingerprint)
+       ORDER BY CASE WHEN sa.annotation = 'exited' THEN 3 WHEN sa.compliant = 0 THEN 0 WHEN sa.compliant = 1 THEN 2
+                ELSE 1 END, sa.name, sa.id LIMIT @limit) AS found
+       CROSS JOIN snapshot_artifacts sa ON sa.id = found.id
+     ORDER BY sa.name, sa.id`,
+  );
+  const verdictCounts = db.prepare<SnapshotKey & { fingerprint: string | null }, VerdictCounts>(
+    `SELECT count(*) FILTER (WHERE running AND compliant = 1) AS compliant,
+            count(*) FILTER (WHERE running AND compliant = 0) AS nonCompliant,
+            count(*) FILTER (WHERE running AND compliant IS NULL) AS unknown,
+            count(*) FILTER (WHERE selected) AS selected
+     FROM (SELECT sa.annotation <> 'exited' AS running, sa.compliant,
+                  @fingerprint IS NULL OR sa.fingerprint = @fingerprint AS selected
+           FROM snapshot_artifacts sa WHERE ${IN_SNAPSHOT}) AS found`,
   );
   const times = snapshotTimes(db);
   const between = db.prepare<[number, number, number], SnapshotRow>(
@@ -194,6 +216,15 @@ export function snapshotStore(db: DbReader) {
     /** As `listArtifacts`, with what fits into a list of thousands only. */
     listOutlines: (environmentId: number, index: number): ArtifactOutlineRow[] =>
       outlines.all({ environment: environmentId, index }),
+    /** Of them at most `limit`, what runs and fails first; by name. @param fingerprint null: of any */
+    listRankedOutlines: (
+      environmentId: number,
+      index: number,
+      selection: { fingerprint: string | null; limit: number },
+    ): ArtifactOutlineRow[] => rankedOutlines.all({ environment: environmentId, index, ...selection }),
+    /** @param fingerprint of those that count as selected; null: all */
+    countVerdicts: (environmentId: number, index: number, fingerprint: string | null): VerdictCounts =>
+      verdictCounts.get({ environment: environmentId, index, fingerprint }) as VerdictCounts,
     /** A row of `listEvaluated` by its id; null when there is none. */
     findEvaluated: (id: number): EvaluatedArtifactRow | null => evaluatedById.get(id) ?? null,
     /** The evaluation of a row of `listEvaluated`. The value is shared: do not change it. @throws StoredJsonError */

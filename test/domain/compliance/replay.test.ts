@@ -8,7 +8,13 @@ import type {
   Evaluation,
   StoredVerdict,
 } from "../../../src/domain/compliance/environment.ts";
-import { checkLogicalSnapshot, checkSnapshot, replay, formatVerdict } from "../../../src/domain/compliance/replay.ts";
+import {
+  checkLogicalSnapshot,
+  checkSnapshot,
+  countVerdicts,
+  replay,
+  formatVerdict,
+} from "../../../src/domain/compliance/replay.ts";
 import type { SnapshotVerdict } from "../../../src/domain/compliance/replay.ts";
 import { parsePolicy } from "../../../src/domain/policy/document.ts";
 import type { PolicyDocument } from "../../../src/domain/policy/document.ts";
@@ -251,23 +257,27 @@ const runs = (compliant: boolean | null, versionIds: number[] | null = [7]) => (
   compliant,
   versionIds,
 });
+const running = (...evaluated: ReturnType<typeof runs>[]) => ({
+  counts: countVerdicts(evaluated.map(({ compliant }) => compliant)),
+  evaluated,
+});
 
 test("compares a snapshot with the artifacts that ran", () => {
-  assert.equal(checkSnapshot(stored(true, 0, 0, 0), [7], []), []);
-  assert.equal(checkSnapshot(stored(null, 0, 0, 0), [], []), []);
-  assert.equal(checkSnapshot(stored(false, 1, 1, 0), [7], [runs(true), runs(false)]), []);
-  assert.equal(checkSnapshot(stored(null, 0, 0, 1), [], [runs(null, [])]), []);
+  assert.equal(checkSnapshot(stored(true, 0, 0, 0), [7], running()), []);
+  assert.equal(checkSnapshot(stored(null, 0, 0, 0), [], running()), []);
+  assert.equal(checkSnapshot(stored(false, 1, 1, 0), [7], running(runs(true), runs(false))), []);
+  assert.equal(checkSnapshot(stored(null, 0, 0, 1), [], running(runs(null, []))), []);
   assert.equal(
-    checkSnapshot(stored(false, 0, 1, 0), [7], [runs(false, null)]),
+    checkSnapshot(stored(false, 0, 1, 0), [7], running(runs(false, null))),
     [],
     "unreadable evaluations are reported elsewhere",
   );
-  assert.equal(checkSnapshot(stored(true, 2, 0, 0), [7], [runs(true), runs(false)]), [
+  assert.equal(checkSnapshot(stored(true, 2, 0, 0), [7], running(runs(true), runs(false))), [
     "the stored count of compliant artifacts is 2, but 1 run",
     "the stored count of non-compliant artifacts is 0, but 1 run",
     "the snapshot is stored as COMPLIANT, but its artifacts make it NON-COMPLIANT",
   ]);
-  assert.equal(checkSnapshot(stored(true, 1, 0, 0), [7, 9], [runs(true)]), [
+  assert.equal(checkSnapshot(stored(true, 1, 0, 0), [7, 9], running(runs(true))), [
     "'web' (f) was evaluated under the policy versions [7], but [7, 9] were in force",
   ]);
 });
