@@ -4,9 +4,9 @@
  */
 import type { Static } from "typebox";
 import { fromSqlBoolean } from "../../store/db/database.ts";
-import { DIFF_KINDS, compareSnapshotRows, splitName, versionOf } from "../../domain/snapshot/comparison.ts";
+import { DIFF_KINDS, byUrgency, compareSnapshotRows, splitName, versionOf } from "../../domain/snapshot/comparison.ts";
 import type { ArtifactChange, DiffKind, PolicyChange } from "../../domain/snapshot/comparison.ts";
-import type { SelectedArtifactRow } from "../../store/environments/snapshot-pages.ts";
+import type { RunningKeyRow, SelectedArtifactRow } from "../../store/environments/snapshot-pages.ts";
 import { NO_CAUSES } from "../../store/environments/verdict-causes.ts";
 import { memoize } from "../memoize.ts";
 import { presentPagination } from "../../http/pagination.ts";
@@ -52,11 +52,11 @@ export function presentSnapshotDiff(
   const would = createWouldReader(context, { from, to }, selection.at);
   const reader = createReader(context, { from, to }, { builds, would });
   const findPolicyTurn = isSame ? createPolicyTurnFinder(context, { from, to }) : () => null;
-  const keepsPlaces = isSame && from.environment.type === "logical";
-  const changes = compareSnapshotRows(listRows(context, from, { keepsPlaces }), listRows(context, to, { keepsPlaces }));
+  const compared = compareArtifacts(context, { from, to }, selection);
+  const { changes } = compared;
   const policies = changedPolicies(context, from, to);
   const sets = groupUpgrades(context, changes.upgraded);
-  const { all, counts, unchanged } = select({ changes, policies, sets }, selection);
+  const { all, counts, unchanged } = select({ ...compared, policies, sets }, selection);
   const shown = all.slice(selection.offset, selection.offset + selection.perPage);
   const newlyFailing = [...changes.verdict, ...changes.started].filter(({ after }) => after?.compliant === false);
   const rows = reader.read(
@@ -88,10 +88,10 @@ export function presentSnapshotDiff(
 function select(
   {
     changes,
+    unlisted,
     policies,
     sets,
-  }: {
-    changes: ReturnType<typeof compareSnapshotRows<Row>>;
+  }: Compared & {
     policies: readonly PolicyChange[];
     sets: readonly UpgradeSet[];
   },
@@ -112,6 +112,7 @@ function select(
     ]),
   );
   const counts = Object.fromEntries([...lists].map(([kind, list]) => [kind, list.length])) as Value["counts"];
+  counts.unchanged += unlisted;
   const unchanged = changes.unchanged.filter(matches).slice(0, MAX_UNCHANGED);
   const asked = DIFF_KINDS.filter((kind) => (chosen === null ? kind !== "unchanged" : kind === chosen));
   return {
@@ -136,15 +137,74 @@ const presentSide = (
   html_url: urls.snapshotPage(organization.name, environment.name, snapshot.idx),
 });
 
+/** `unlisted`: what did not change and is not in the list, of which the answer shows the number only. */
+type Compared = { changes: ReturnType<typeof compareSnapshotRows<Row>>; unlisted: number };
+
+/**
+ * Of one environment, only what differs is read, unless the answer has what does not: of ten thousand artifacts most
+ * run in both snapshots.
+ */
+function compareArtifacts(
+  context: PresenterContext,
+  { from, to }: Sides,
+  { kind, search }: Pick<DiffSelection, "kind" | "search">,
+): Compared {
+  const isSame = from.environment.id === to.environment.id;
+  const keepsPlaces = isSame && from.environment.type === "logical";
+  if (isSame && !keepsPlaces && kind !== "unchanged" && search === "") return compareDiffering(context, { from, to });
+  const [before, after] = [listRows(context, from, { keepsPlaces }), listRows(context, to, { keepsPlaces })];
+  return { changes: compareSnapshotRows(before, after), unlisted: 0 };
+}
+
+function compareDiffering({ store }: PresenterContext, { from, to }: Sides): Compared {
+  const { snapshotPages } = store;
+  const { id } = from.environment;
+  const [first, last] = [from.snapshot.idx, to.snapshot.idx].sort((a, b) => a - b) as [number, number];
+  const range = { environment: id, first, last };
+  const isForward = first === from.snapshot.idx;
+  const differing = snapshotPages.listDiffering(range);
+  // Of an artifact with several names, some may run in both snapshots.
+  const shared = snapshotPages.listShared(range, new Set(differing.map(({ fingerprint }) => fingerprint)));
+  const rowsOf = (isFirst: boolean): Row[] =>
+    [...differing.filter(({ is_first }) => (is_first === 1) === isFirst), ...shared].map((row) => toRow(row, id));
+  const changes = compareSnapshotRows(rowsOf(isForward), rowsOf(!isForward));
+  const except = shared.map((row) => row.id);
+  const named = listFirstUnchanged(store, range, except).map((row) => toRow(row, id));
+  for (const row of named) changes.unchanged.push({ kind: "unchanged", before: row, after: row });
+  changes.unchanged.sort(byUrgency);
+  return { changes, unlisted: snapshotPages.countShared(range, except) - named.length };
+}
+
+/** One row for each of the first artifacts that did not change. */
+function listFirstUnchanged(
+  { snapshotPages }: PresenterContext["store"],
+  range: { environment: number; first: number; last: number },
+  except: readonly number[],
+): RunningKeyRow[] {
+  for (let limit = MAX_UNCHANGED; ; limit *= 8) {
+    const rows = snapshotPages.listFirstShared(range, except, limit);
+    const artifacts = [...Map.groupBy(rows, ({ fingerprint, name }) => fingerprint || `:${name}`).values()];
+    if (artifacts.length >= MAX_UNCHANGED || rows.length < limit)
+      return artifacts.slice(0, MAX_UNCHANGED).flatMap(([row]) => row ?? []);
+  }
+}
+
+const toRow = ({ id, name, fingerprint, now, compliant }: RunningKeyRow, owner: number): Row => ({
+  id,
+  name,
+  fingerprint,
+  now,
+  compliant: fromSqlBoolean(compliant),
+  owner,
+  place: "",
+});
+
 /** @param options.keepsPlaces whether what runs in one member is compared with the same member only */
 function listRows(context: PresenterContext, place: SnapshotPlace, { keepsPlaces }: { keepsPlaces: boolean }): Row[] {
   return partsOf(context, place).flatMap(({ id, index }) =>
-    context.store.snapshotPages.listRunningKeys(id, index).map((row) => ({
-      ...row,
-      compliant: fromSqlBoolean(row.compliant),
-      owner: id,
-      place: keepsPlaces ? String(id) : "",
-    })),
+    context.store.snapshotPages
+      .listRunningKeys(id, index)
+      .map((row) => ({ ...toRow(row, id), place: keepsPlaces ? String(id) : "" })),
   );
 }
 

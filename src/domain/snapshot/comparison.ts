@@ -113,7 +113,8 @@ function pairByService<T extends Running>(exited: readonly T[], started: readonl
   return { upgraded, started: alone, exited: [...leaving.values()].flat() };
 }
 
-function byUrgency(a: ArtifactChange, b: ArtifactChange): number {
+/** The order of changes: what fails afterwards first, then by name. */
+export function byUrgency(a: ArtifactChange, b: ArtifactChange): number {
   const [left, right] = [(a.after ?? a.before) as Running, (b.after ?? b.before) as Running];
   const order = rankOf(left) - rankOf(right);
   if (order !== 0) return order;

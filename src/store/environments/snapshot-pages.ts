@@ -39,6 +39,10 @@ export type RunningCounts = { compliant: number; failing: number; unknown: numbe
 
 /** An artifact that runs, without its details. */
 export type RunningKeyRow = { id: number; fingerprint: string; name: string; now: number; compliant: 0 | 1 | null };
+/** Two snapshots of a physical environment, `first` not after `last`. */
+type SnapshotRange = { environment: number; first: number; last: number };
+/** One that runs in one of two snapshots only. */
+type DifferingRow = RunningKeyRow & { is_first: 0 | 1 };
 /** One that a snapshot started, stopped or changed. */
 type TurnedRow = RunningKeyRow & { was: number };
 /** The record in the first flow of an artifact, as its evaluation names it; null without provenance. */
@@ -127,9 +131,38 @@ export function snapshotPageStore(db: DbReader) {
      WHERE s.environment_id = ? AND s.idx BETWEEN ? AND ? ORDER BY s.idx DESC`,
   );
 
+  const KEYS = "sa.id, sa.fingerprint, sa.name, sa.now, sa.compliant";
   const runningKeys = db.prepare<[SnapshotKey], RunningKeyRow>(
-    `SELECT sa.id, sa.fingerprint, sa.name, sa.now, sa.compliant FROM snapshot_artifacts sa
-     WHERE ${IN_SNAPSHOT} AND sa.now > 0`,
+    `SELECT ${KEYS} FROM snapshot_artifacts sa WHERE ${IN_SNAPSHOT} AND sa.now > 0`,
+  );
+  const differing = db.prepare<[SnapshotRange], DifferingRow>(
+    `SELECT ${KEYS}, 1 AS is_first FROM snapshot_artifacts sa
+     WHERE sa.environment_id = @environment AND sa.last_index >= @first AND sa.last_index < @last
+       AND sa.first_index <= @first AND sa.now > 0
+     UNION ALL
+     SELECT ${KEYS}, 0 AS is_first FROM snapshot_artifacts sa
+     WHERE sa.environment_id = @environment AND sa.last_index >= @last AND sa.first_index > @first
+       AND sa.first_index <= @last AND sa.now > 0`,
+  );
+  // What runs in both snapshots without a change has one row for both.
+  const IN_BOTH =
+    "sa.environment_id = @environment AND sa.last_index >= @last AND sa.first_index <= @first AND sa.now > 0";
+  const sharedByFingerprints = db.prepare<[SnapshotRange & { fingerprints: string }], RunningKeyRow>(
+    `SELECT ${KEYS} FROM environments env CROSS JOIN json_each(@fingerprints) wanted
+       CROSS JOIN snapshot_artifacts sa ON sa.organization_id = env.organization_id
+         AND sa.fingerprint = wanted.value AND sa.environment_id = env.id AND sa.first_index <= @first
+     WHERE env.id = @environment AND sa.last_index >= @last AND sa.now > 0`,
+  );
+  const OTHERS = "sa.id NOT IN (SELECT value FROM json_each(@except))";
+  const sharedCount = db
+    .prepare<[SnapshotRange & { except: string }], number>(
+      `SELECT count(DISTINCT iif(sa.fingerprint = '', ':' || sa.name, sa.fingerprint)) FROM snapshot_artifacts sa
+       WHERE ${IN_BOTH} AND ${OTHERS}`,
+    )
+    .pluck();
+  const sharedRows = db.prepare<[SnapshotRange & { except: string; limit: number }], RunningKeyRow>(
+    `SELECT ${KEYS} FROM snapshot_artifacts sa WHERE ${IN_BOTH} AND ${OTHERS}
+     ORDER BY CASE sa.compliant WHEN 0 THEN 0 WHEN 1 THEN 2 ELSE 1 END, sa.name, sa.id LIMIT @limit`,
   );
   const runningDetails = db.prepare<[string], RunningDetailRow>(
     `SELECT sa.id, ${columnOrStub("sa.instances_json")} AS instances_json, ev.facts_json
@@ -234,6 +267,17 @@ export function snapshotPageStore(db: DbReader) {
     /** The artifacts that run in a snapshot of a physical environment, in no order. */
     listRunningKeys: (environmentId: number, index: number): RunningKeyRow[] =>
       runningKeys.all({ environment: environmentId, index }),
+    /** What runs in one of two snapshots only, in no order: rows of what started, exited or changed between them. */
+    listDiffering: (range: SnapshotRange): DifferingRow[] => differing.all(range),
+    /** Rows of both snapshots that have one of these fingerprints, under other names. */
+    listShared: (range: SnapshotRange, fingerprints: Iterable<string>): RunningKeyRow[] =>
+      sharedByFingerprints.all({ ...range, fingerprints: JSON.stringify([...fingerprints]) }),
+    /** How many artifacts run in both snapshots in the same way, but for these rows. */
+    countShared: (range: SnapshotRange, except: readonly number[]): number =>
+      sharedCount.get({ ...range, except: JSON.stringify(except) }) ?? 0,
+    /** The first of them: what fails first, then by name. An artifact with several names has a row for each. */
+    listFirstShared: (range: SnapshotRange, except: readonly number[], limit: number): RunningKeyRow[] =>
+      sharedRows.all({ ...range, except: JSON.stringify(except), limit }),
     /** The details of rows of `listRunningKeys`, by id. */
     findRunningDetails: (ids: Iterable<number>): Map<number, RunningDetailRow> =>
       new Map(runningDetails.all(JSON.stringify([...ids])).map((row) => [row.id, row])),

@@ -142,6 +142,33 @@ test("another version of a policy, an allowlist entry, scaling, starts and exits
   assert.equal(told(await compare(at, `${environment}#1`, environment, `&search=${come}`)), ["started - > come"]);
 });
 
+test("what runs in both snapshots counts as one artifact by its fingerprint, or its name if it has none", async () => {
+  const at = server.given.org();
+  const environment = world.environment(at);
+  const [twice, renamed, kept] = [freshFingerprint(), freshFingerprint(), freshFingerprint()];
+  const both = [
+    running("b", twice),
+    running("a", twice),
+    running("first", renamed),
+    running("kept", kept),
+    running("unresolved", ""),
+    running("other", ""),
+  ];
+  world.report(at, environment, [...both, running("second", renamed), running("gone", "")]);
+  world.report(at, environment, both);
+  for (const [from, to, kind] of [
+    [`${environment}#1`, environment, "exited gone > -"],
+    [environment, `${environment}#1`, "started - > gone"],
+  ] as const) {
+    const body = await compare(at, from, to);
+    assert.equal(told(body), [kind, "scaled first > first"]);
+    assert.is(body.counts.unchanged, 4);
+    assert.equal(body.unchanged, ["a", "kept", "other"]);
+    const whole = await compare(at, from, to, "&kind=unchanged");
+    assert.equal([whole.counts, whole.unchanged], [body.counts, body.unchanged], "as where all of it is read");
+  }
+});
+
 /** Two builds of one image in a flow, the second with the commits that it lists. */
 async function builds(at: At, flow: string, commits: object[] = []) {
   const [old, young] = [freshCommit(), freshCommit()];
