@@ -90,36 +90,40 @@ export function listSnapshotChanges(
       changes.push({ ...place, kind: "verdict", before: lastKnown, after: compliant, event: null, replaced: null });
     if (compliant !== null) verdicts.set(environmentId, compliant);
     const starts = moment.events.filter(({ annotation }) => kindOf(annotation) === "started");
-    for (const { fingerprint } of starts) leaving.delete(keyOf(fingerprint));
+    if (leaving.size > 0) for (const { fingerprint } of starts) leaving.delete(keyOf(fingerprint));
     for (const event of starts) {
       const replaced = moment.replaced.get(event.id) ?? null;
       if (replaced) leaving.add(keyOf(replaced.fingerprint));
-      for (const change of changesOfStart(place, event, replaced)) changes.push(change);
+      pushStart(changes, place, { event, replaced });
     }
     for (const event of moment.events) {
       if (kindOf(event.annotation) === "started") continue;
-      if (event.annotation === "exited" && leaving.delete(keyOf(event.fingerprint))) continue;
-      for (const change of changesOfRunning(place, event)) changes.push(change);
+      if (event.annotation === "exited" && leaving.size > 0 && leaving.delete(keyOf(event.fingerprint))) continue;
+      pushRunning(changes, place, event);
     }
   }
   return changes;
 }
 
-function changesOfStart(place: Place, event: RunningEvent, replaced: Replaced | null): SnapshotChange[] {
+function pushStart(
+  changes: SnapshotChange[],
+  { environmentId, index, at }: Place,
+  { event, replaced }: Pick<SnapshotChange, "replaced"> & { event: RunningEvent },
+): void {
   const before = replaced?.compliant ?? null;
-  const change = { ...place, before, after: event.compliant, event, replaced };
-  if (replaced === null) return [{ ...change, kind: "started" }];
-  const isTurned = before !== null && event.compliant !== null && before !== event.compliant;
-  return [...(isTurned ? [{ ...change, kind: "verdict" as const }] : []), { ...change, kind: "upgraded" }];
+  const after = event.compliant;
+  const push = (kind: SnapshotChange["kind"]): void =>
+    void changes.push({ environmentId, index, at, kind, before, after, event, replaced });
+  if (replaced !== null && before !== null && after !== null && before !== after) push("verdict");
+  push(replaced === null ? "started" : "upgraded");
 }
 
-function changesOfRunning(place: Place, event: RunningEvent): SnapshotChange[] {
-  const { annotation, was, now, before, compliant } = event;
-  const change = { ...place, before, after: compliant, event, replaced: null };
-  if (annotation === "exited") return [{ ...change, kind: "exited" }];
-  const kinds: SnapshotChange["kind"][] = [];
-  if (annotation.startsWith("became-") || (annotation === "unchanged" && before !== compliant)) kinds.push("verdict");
-  if (annotation === "updated-provenance") kinds.push("provenance");
-  if (was !== now) kinds.push("scaled");
-  return kinds.map((kind) => ({ ...change, kind }));
+function pushRunning(changes: SnapshotChange[], { environmentId, index, at }: Place, event: RunningEvent): void {
+  const { annotation, was, now, before, compliant: after } = event;
+  const push = (kind: SnapshotChange["kind"]): void =>
+    void changes.push({ environmentId, index, at, kind, before, after, event, replaced: null });
+  if (annotation.startsWith("became-") || (annotation === "unchanged" && before !== after)) push("verdict");
+  if (annotation === "updated-provenance") push("provenance");
+  if (annotation === "exited") push("exited");
+  else if (was !== now) push("scaled");
 }
