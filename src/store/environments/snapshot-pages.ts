@@ -156,8 +156,8 @@ export function snapshotPageStore(db: DbReader) {
   const OTHERS = "sa.id NOT IN (SELECT value FROM json_each(@except))";
   const sharedCount = db
     .prepare<[SnapshotRange & { except: string }], number>(
-      `SELECT count(DISTINCT iif(sa.fingerprint = '', ':' || sa.name, sa.fingerprint)) FROM snapshot_artifacts sa
-       WHERE ${IN_BOTH} AND ${OTHERS}`,
+      `SELECT count(*) FROM (SELECT 1 FROM snapshot_artifacts sa WHERE ${IN_BOTH} AND ${OTHERS}
+         GROUP BY sa.fingerprint, iif(sa.fingerprint = '', sa.name, NULL)) AS shared`,
     )
     .pluck();
   const sharedRows = db.prepare<[SnapshotRange & { except: string; limit: number }], RunningKeyRow>(
