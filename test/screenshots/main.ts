@@ -5,8 +5,9 @@
  *
  * REGEXP selects pages by their name in pages.ts; MODES below has the widths and themes, of which `--only` selects
  * some. `--large` adds lists of 10,000 rows, which take minutes to write. `--no-story-rebuild` starts from the
- * story of the previous run, which saves some seconds. `--axe` prints what axe-core finds, and fails if it finds
- * anything. Pages that answer an error are listed at the end; so is what the browser's console complains about.
+ * story of the previous run, which saves some seconds. `--axe` prints what axe-core finds. Pages that answer an error
+ * are listed at the end; so are pages that are wider than their window, and what the browser's console complains
+ * about. The run fails if there is any of these.
  */
 import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -34,7 +35,7 @@ const MODES: Readonly<Record<string, BrowserContextOptions & { theme?: string }>
   phone: { viewport: { width: 390, height: 844 }, colorScheme: "light", hasTouch: true },
   /** A sheet of A4, of pages that people print. */
   print: { viewport: { width: 794, height: 1123 }, colorScheme: "light" },
-  tablet: { viewport: { width: 820, height: 1180 }, colorScheme: "light", hasTouch: true },
+  tablet: { viewport: { width: 768, height: 1024 }, colorScheme: "light", hasTouch: true },
   notebook: { viewport: { width: 1024, height: 768 }, colorScheme: "light" },
   wide: { viewport: { width: 2560, height: 1200 }, colorScheme: "light" },
   ...Object.fromEntries(
@@ -54,13 +55,17 @@ const MAX_HEIGHT = 10_000;
 /** What looks like a missing page is the page itself. */
 const isErrorPage = ({ name }: PhotographedPage): boolean => name.startsWith("error-");
 
-type Findings = { missing: string[]; complaints: string[]; violations: string[] };
+type Findings = { missing: string[]; complaints: string[]; overflows: string[]; violations: string[] };
+
+/** Seconds before the end of the story at which its people have signed in. */
+const SIGNED_IN_S = 120;
 
 /** Session cookies by user; each user signs in once. */
-function createSessions({ server }: StoryServer) {
+function createSessions({ server, story }: StoryServer) {
   const cookies = new Map<string, string>();
   return async (user: string): Promise<string> => {
     if (!cookies.has(user)) {
+      server.clock.at = story.now - SIGNED_IN_S;
       const browser = createBrowser(server.url);
       await browser.login(user, PASSWORD);
       const cookie = browser.cookies.get("assay");
@@ -83,6 +88,16 @@ async function capture(page: Page, file: string): Promise<void> {
   });
 }
 
+/** What sticks out of the window, if the page can be scrolled to the side. */
+const findOverflow = (page: Page): Promise<string | null> =>
+  page.evaluate(`(() => {
+    const width = document.documentElement.clientWidth;
+    if (document.documentElement.scrollWidth <= width) return null;
+    const all = [...document.querySelectorAll("body *")];
+    const wide = all.filter((one) => one.getBoundingClientRect().right > width + 1);
+    return (wide.at(-1)?.outerHTML ?? "the page").slice(0, 160);
+  })()`);
+
 async function run(): Promise<void> {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
@@ -104,7 +119,7 @@ async function run(): Promise<void> {
   if (!saved) saveStory(told, STORY);
   const browser = await chromium.launch({ executablePath: EXECUTABLE, args: FLAGS });
   const cookieOf = createSessions(told);
-  const findings: Findings = { missing: [], complaints: [], violations: [] };
+  const findings: Findings = { missing: [], complaints: [], overflows: [], violations: [] };
   try {
     mkdirSync(SCREENSHOTS, { recursive: true });
     const session = { told, cookieOf, browser, pages, axe: values.axe, findings };
@@ -118,6 +133,7 @@ async function run(): Promise<void> {
   const sections = {
     "answered with an error": findings.missing,
     console: findings.complaints,
+    "wider than the window": findings.overflows,
     axe: findings.violations,
   };
   for (const [title, lines] of Object.entries(sections)) {
@@ -125,7 +141,7 @@ async function run(): Promise<void> {
     if (different.length > 0) console.log([`${title} (${different.length}):`, ...different].join("\n  "));
   }
   console.log(`${pages.length} pages: file://${join(SCREENSHOTS, "index.html")}`);
-  if (findings.violations.length > 0 || findings.complaints.length > 0) process.exitCode = 1;
+  if (Object.values(findings).some((found) => found.length > 0)) process.exitCode = 1;
 }
 
 type Session = {
@@ -179,6 +195,9 @@ async function photograph(session: Session): Promise<void> {
         findings.missing.push(`${photographed.name}: ${status} ${path}`);
         continue;
       }
+      await photographed.step?.(page);
+      const overflow = isPrint ? null : await findOverflow(page);
+      if (overflow !== null) findings.overflows.push(`${current}: ${overflow}`);
       if (isPictured) await capture(page, join(SCREENSHOTS, `${photographed.name}-${mode}.png`));
       if (isPrint) await page.pdf({ path: join(SCREENSHOTS, `${photographed.name}.pdf`), preferCSSPageSize: true });
       if (axe) findings.violations.push(...(await axeViolations(page)).map((text) => `${current}: ${text}`));

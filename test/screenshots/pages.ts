@@ -2,18 +2,18 @@
 import { imageFingerprint } from "../../src/demo/acme/releases.ts";
 import { LONG_NAME } from "../story/edge.ts";
 import { ADMIN } from "../story/story.ts";
+import { OPENED, THEN } from "./steps.ts";
+import type { Step } from "./steps.ts";
 
 /** Reads from the API what only the server knows, such as an id. */
 export type Read = (path: string) => Promise<any>;
 type Path = string | ((read: Read) => Promise<string>);
 /**
  * @property as user that is signed in; null for nobody, and by default the administrator
+ * @property step what is done on the page before its picture is made
  * @property isLarge whether it needs the part of the story that has 10,000 of everything
  */
-export type PhotographedPage = { name: string; path: Path; as?: string | null; isLarge?: boolean };
-
-/** A moment of the story at which something failed. */
-const THEN = "at=2026-11-16T09%3A00Z";
+export type PhotographedPage = { name: string; path: Path; as?: string | null; step?: Step; isLarge?: boolean };
 
 const backend = imageFingerprint("acme/backend-api:2.41.0");
 const TRAIL = "/acme/flows/backend-api/trails/release-2.41.0";
@@ -84,11 +84,13 @@ const SETTINGS = ["general", "members", "service-accounts", "webhooks", "retenti
 /** Forms and questions of the settings, by what follows `/acme/settings/`. */
 const SETTINGS_FORMS: Readonly<Record<string, string>> = {
   "members-add": "members?ask=add",
+  "members-role": "members?ask=role&user=contractor-7",
   "members-remove": "members?ask=remove&user=contractor-7",
   "service-account": "service-accounts/ci-backend-api",
   "service-account-new": "service-accounts?ask=create",
   "service-account-delete": "service-accounts/ci-backend-api?ask=delete",
   "retention-rule": "retention?ask=new-rule",
+  "retention-rule-remove": "retention?ask=remove-rule&flow=backend-api",
   "retention-hold": "retention?ask=hold",
   "audit-log-filtered": "audit-log?event=service_account&actor=a",
   "audit-log-nothing": "audit-log?actor=nothing-like-this",
@@ -138,6 +140,13 @@ export const PAGES: readonly PhotographedPage[] = [
   { name: "past-policies", path: `/acme/policies?${THEN}` },
   { name: "past-policy", path: `/acme/policies/prod-baseline?${THEN}` },
   { name: "past-why", path: `/acme/why?environment=production-eu&${THEN}` },
+  { name: "past-snapshot", path: `/acme/environments/production-eu/-1?${THEN}` },
+  { name: "past-diff", path: `/acme/env-diff?left=production-eu~1&right=production-eu&${THEN}` },
+  { name: "past-search", path: `/acme/search?q=release&${THEN}` },
+  { name: "past-trail", path: `${TRAIL}?${THEN}` },
+  { name: "past-binder", path: `/acme/audit-binder?environment=production-eu&${THEN}` },
+  { name: "past-controls", path: `/acme/controls?${THEN}` },
+  { name: "past-settings", path: `/acme/settings/general?${THEN}` },
   { name: "past-not-kept", path: `/acme/flows?${THEN}` },
   { name: "past-changes", path: `/acme/changes?${THEN}` },
 
@@ -197,6 +206,7 @@ export const PAGES: readonly PhotographedPage[] = [
   },
   { name: "attestation-edge", path: drawer("markup", "release-1", "text-1", "edge") },
 
+  { name: "flow-template-edit", path: "/acme/flows/backend-api?tab=template&ask=edit" },
   { name: "flow-archive", path: "/acme/flows/backend-api?tab=settings&ask=archive" },
   { name: "artifact", path: `/acme/flows/backend-api/artifacts/${backend}` },
   {
@@ -224,6 +234,8 @@ export const PAGES: readonly PhotographedPage[] = [
   ]),
   { name: "environment-attach", path: "/acme/environments/load-test?tab=policies&policy_names=prod-baseline" },
   { name: "environment-detach", path: "/acme/environments/production-eu?tab=policies&detach=prod-baseline" },
+  { name: "environment-archive", path: "/acme/environments/production-eu?tab=settings&ask=archive" },
+  { name: "environment-reader-settings", path: "/acme/environments/production-eu?tab=settings", as: "auditor" },
   { name: "environment-allow", path: `/acme/environments/production-eu?tab=settings&allow=${backend}` },
   { name: "environment-allow-unchosen", path: "/acme/environments/k8s-prod?tab=settings&allow=" },
   { name: "snapshot", path: "/acme/environments/production-eu/-1" },
@@ -339,6 +351,10 @@ export const PAGES: readonly PhotographedPage[] = [
   { name: "search-kind", path: "/acme/search?q=release&kind=trail" },
   { name: "search-environment", path: "/acme/search?choose=allow" },
   { name: "keyboard", path: "/account/keyboard" },
+
+  ...Object.entries(OPENED).map(([name, [path, step]]) => ({ name, path, step })),
+  { name: "more", path: "/acme/more" },
+  { name: "more-reader", path: "/acme/more", as: "auditor" },
 
   ...Object.entries(LARGE).map(([name, path]) => ({ name: `large-${name}`, path, isLarge: true })),
 

@@ -6,7 +6,9 @@ import type { ServerOptions, TestServer } from "../given.ts";
 import { DEMO_SENDER } from "../../src/demo/server.ts";
 import { ADMIN, countingIds, seedStory } from "./story.ts";
 import type { Story, StoryOptions } from "./story.ts";
-import { saveViews } from "./views.ts";
+import { attachPolicyOfName, saveViews } from "./views.ts";
+
+const HOUR_S = 3600;
 
 export type StoryServer = { server: TestServer; story: Story };
 
@@ -18,7 +20,10 @@ export async function startStoryServer(
   const server = await startServer({ newId: countingIds(), sender: DEMO_SENDER, ...serverOptions });
   try {
     const story = await seedStory(server, options);
-    await saveViews(server, story.keys.get(ADMIN) as string);
+    const key = story.keys.get(ADMIN) as string;
+    server.clock.at = story.now - HOUR_S;
+    await saveViews(server, key);
+    await attachPolicyOfName(server, key);
     server.clock.at = story.now;
     return { server, story };
   } catch (error) {

@@ -1,5 +1,6 @@
-/** Saved views of the company, which the story itself, and all that is compared with it, does without. */
+/** What only pictures and tests of pages need: the story itself, and all that is compared with it, does without. */
 import type { TestServer } from "../given.ts";
+import { TEXTS } from "./edge.ts";
 
 const ORG = "acme";
 
@@ -25,4 +26,25 @@ export async function saveViews(server: TestServer, key: string): Promise<void> 
     if (status !== 201) throw new Error(`${body.name}: ${status} ${text}`);
   }
   server.db.exec(`UPDATE views SET parameters_json = '{"flow":"nightly-jobs"}' WHERE name = 'Nightly jobs'`);
+}
+
+const POLICY = `_schema: https://assay.edge.example/schemas/policy/v1
+artifacts:
+  attestations:
+    - type: junit
+      name: unit-tests
+      if: \${{ flow.name == "renamed" }}
+`;
+
+/** Attaches a policy that reads the name of a flow: a page asks before the flow gets the one that it names. */
+export async function attachPolicyOfName(server: TestServer, key: string): Promise<void> {
+  const form = {
+    field: "payload",
+    json: { name: "named", type: "env", description: "What a flow of another name has to prove" },
+    file: { name: "policy_file", filename: "policy.yml", content: POLICY },
+  };
+  const environment = { name: "one-artifact", type: "server", description: TEXTS[2], policies: ["named"] };
+  const created = await server.call("PUT", "/policies/edge", { key, form });
+  const attached = await server.call("PUT", "/environments/edge", { key, body: environment });
+  for (const { status, text } of [created, attached]) if (status > 201) throw new Error(`${status} ${text}`);
 }
