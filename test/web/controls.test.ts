@@ -128,7 +128,7 @@ test("shows decisions with filters, and a drawer with one of them", async () => 
   const drawer = /<aside class="drawer"[\s\S]*<\/aside>/.exec(page.text)?.[0] ?? "";
   assert.match(
     visibleText({ text: drawer }),
-    /2 of 2 on this page approval Compliant .* Trail release-1 Flow api Artifact the whole trail .* User data .*alert/,
+    /2 of 2 on this page approval Approved .* Trail release-1 Flow api Artifact the whole trail .* User data .*alert/,
   );
   assert.match(drawer, /href="https:\/\/ci.example.com\/7" rel="noopener noreferrer"/);
   assert.not.match(page.text, /<script>alert/);
@@ -156,7 +156,7 @@ test("shows coverage with numbers, filters and the policies that require the con
   await server.given.environment(at, { name: "staging" });
   const text = visibleText(await browser.get(path));
   assert.match(text, /Coverage 50 % 1 of 2 environments require a decision on this control/);
-  assert.match(text, /production K8S Covered releases staging K8S Not covered no policy requires it/);
+  assert.match(text, /production Kubernetes Covered releases staging Kubernetes Not covered no policy requires it/);
   assert.match(visibleText(await browser.get(`${path}&covered=no`)), /1 environment .* staging/);
   assert.match(visibleText(await browser.get(`${path}&search=PROD`)), /1 environment .* production/);
   assert.match(visibleText(await browser.get(`${path}&search=none`)), /No environment matches/);

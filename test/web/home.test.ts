@@ -199,7 +199,7 @@ test("the overview says what fails and why, and escapes what was reported", asyn
     `app:1 ${SCRIPT}`,
     "baseline v1",
     "unit-tests",
-    "1 running, 1 failing",
+    "1 running , 1 failing",
     "Every trail that changed in the last 7 days is compliant.",
     "1 trail · latest compliant",
   ])
@@ -213,7 +213,7 @@ test("the overview says what fails and why, and escapes what was reported", asyn
   for (const [href, words] of [
     ["environments?state=COMPLIANT", "0 <small>"],
     ["environments?state=NON-COMPLIANT", "1 non-compliant"],
-    ["environments/production", "1 running,"],
+    ["environments/production", '1<span class="t-word"> running</span>,'],
     ["environments/production?show=failing", "1 failing"],
   ] as const)
     assert.match(page.text, `href="./${at.org}/${href}">${words}`);

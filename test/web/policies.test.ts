@@ -249,7 +249,7 @@ test("shows warnings at their lines, in policies and templates, and stores the t
   );
   assert.not.match(text, /error/);
   assert.match(preview.text, /aria-label="The text with its warnings"/);
-  assert.match(preview.text, /aria-label="Warning in line 4, column 13">4:13</);
+  assert.match(preview.text, /aria-label="4:13, warning in line 4, column 13">4:13</);
   assert.not.match(preview.text, /aria-invalid|<b>'/);
   const saved = await browser.submitForm(path, { ...fields, do: "save" });
   assert.is(saved.status, 303);

@@ -159,7 +159,7 @@ test("every kind of attestation has a summary and details of its own", async () 
     [
       "system",
       { type_name: "decision", control: "SEC-1", attestation_data: { is_compliant: true, board: "three people" } },
-      ["Control SEC-1", "Decision Satisfied", "board three people"],
+      ["Control SEC-1", "Decision Approved", "board three people"],
     ],
     [
       "system",

@@ -247,8 +247,8 @@ test("an artifact that stopped shows its last verdict, and offers no allowlistin
   world.report(at, environment, []);
   const page = await browser.get(whyOf(at, environment, fingerprint));
   assertShows(page, [
-    "Non-compliant stopped",
-    "It stopped with this snapshot. This is the last verdict that it had.",
+    "Non-compliant exited",
+    "It exited with this snapshot. This is the last verdict that it had.",
     "What would have made it compliant",
   ]);
   assert.not.match(page.text, /allow=/);

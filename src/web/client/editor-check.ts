@@ -59,8 +59,9 @@ export function checkOnPause(form: HTMLFormElement, showProblems: (problems: rea
     button.type = "button";
     button.className = `${problem.kind === "error" ? "bad" : "wait"} num link`;
     button.textContent = `${problem.line}:${problem.column}`;
-    const name = problem.kind === "error" ? "Error" : "Warning";
-    button.setAttribute("aria-label", `${name} in line ${problem.line}, column ${problem.column}`);
+    const name = problem.kind === "error" ? "error" : "warning";
+    const { line, column } = problem;
+    button.setAttribute("aria-label", `${line}:${column}, ${name} in line ${line}, column ${column}`);
     button.addEventListener("click", () => view?.goTo(problem));
     return button;
   }

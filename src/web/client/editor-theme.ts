@@ -60,7 +60,7 @@ export const theme = EditorView.theme({
   ".cm-completionDetail": { color: "var(--fgColor-muted)", fontStyle: "normal", marginLeft: "12px" },
   ".cm-completionMatchedText": { textDecoration: "none", fontWeight: "600" },
   ".cm-diagnostic": { padding: "8px 12px", font: "var(--t-dense)", borderLeft: "0" },
-  ".cm-panels": { background: "transparent", color: "var(--fgColor-default)" },
+  ".cm-panels": { background: "var(--bgColor-default)", color: "var(--fgColor-default)" },
   ".cm-panels-bottom": { borderTop: "1px solid var(--borderColor-muted)" },
   ".cm-panel.cm-panel-lint ul [aria-selected]": { background: "var(--bgColor-accent-muted)" },
 });

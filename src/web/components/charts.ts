@@ -106,7 +106,7 @@ export function verdictBar(
   ] as const;
   const named = parts.filter(({ value }) => value > 0).map(({ value, words }) => `${formatNumber(value)} ${words}`);
   const bar = segments(parts, named.join(", ") || (isPast ? "Nothing ran" : "Nothing runs"));
-  return html`<div class="seg-cell"><span class="sub num">${text}</span>${bar}</div>`;
+  return html`<div class="seg-cell"><span class="sub num"><span>${text}</span></span>${bar}</div>`;
 }
 
 const BARS_HEIGHT = 96;

@@ -192,6 +192,6 @@ const markedSource = (text: string, found: readonly Mark[]): Html =>
   });
 
 const positionLink = ({ line, column, kind }: Mark): Html =>
-  html`<a class="${kind === "error" ? "bad" : "wait"} num" href="#L${line}" aria-label="${
-    kind === "error" ? "Error" : "Warning"
+  html`<a class="${kind === "error" ? "bad" : "wait"} num" href="#L${line}" aria-label="${line}:${column}, ${
+    kind
   } in line ${line}, column ${column}">${line}:${column}</a>`;

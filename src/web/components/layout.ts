@@ -101,11 +101,13 @@ export function table({
   columns,
   rows,
   hasGroups = false,
+  isOneLine = false,
 }: {
   caption: string;
   columns: readonly TableColumn[];
   rows: readonly Value[];
   hasGroups?: boolean;
+  isOneLine?: boolean;
 }): Html {
   const head = columns.map(({ text, isRight, isHidden, sort, className }) => {
     const classes = [isRight && "r", className].filter(Boolean).join(" ");
@@ -117,7 +119,7 @@ export function table({
     }</th>`;
   });
   const body = hasGroups ? rows : html`<tbody>${rows}</tbody>`;
-  return html`<table class="t t-stack"><caption class="vh">${caption}</caption>
+  return html`<table class="t t-stack${isOneLine && " t-one"}"><caption class="vh">${caption}</caption>
 <thead><tr>${head}</tr></thead>${body}</table>`;
 }
 

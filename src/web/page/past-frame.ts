@@ -95,7 +95,7 @@ export function asOfBand(visit: Visit, { compareWithNow, timePath }: Content): H
   return html`<aside class="asof" aria-label="Time">${icon("history")}<p class="grow">You are viewing
 <b><bdi>${org}</bdi> as of ${shownAt}</b><span class="hide-s">${ageOf(
     now - at,
-  )}. As stored, read only.</span></p><span class="asof-do">${day(
+  )}.<span class="asof-note"> As stored, read only.</span></span></p><span class="asof-do">${day(
     -DAY_S,
     html`${icon("chevron-left")}Day before`,
   )}${day(DAY_S, html`Day after${icon("chevron-right")}`)}${linkButton(compare, "Compare with now", {
@@ -103,8 +103,11 @@ export function asOfBand(visit: Visit, { compareWithNow, timePath }: Content): H
   })}${linkButton(to(null), "Back to now", { kind: "small" })}</span></aside>`;
 }
 
+const YEAR_DAYS = 365;
+
 function ageOf(seconds: number): string {
   const days = Math.floor(seconds / DAY_S);
+  if (days >= 2 * YEAR_DAYS) return `, ${Math.floor(days / YEAR_DAYS)} years ago`;
   if (days > 1) return `, ${days} days ago`;
   const hours = Math.floor(seconds / 3_600);
   return hours > 1 ? `, ${hours} hours ago` : "";

@@ -38,7 +38,7 @@ export function verdictsCard(visit: Visit, { fingerprint, flows, runs, assertion
       environmentRow(visit, environment, { fingerprint, assertion: assertions.get(environment.environment_name) }),
     );
   const body = html`<table class="t t-stack"><caption class="vh">Verdicts on this artifact</caption><thead
-class="hide-s"><tr><th scope="col">Asked of</th><th scope="col" class="w-st">Verdict</th><th scope="col">Because</th><th
+class="hide-s"><tr><th scope="col">Where</th><th scope="col" class="w-st">Verdict</th><th scope="col">Because</th><th
 scope="col"><span class="vh">Why</span></th></tr></thead>${group(
     "Flows",
     flows.slice(0, MAX_FLOWS).map((flow) => flowRow(visit, flow)),

@@ -348,7 +348,7 @@ function leadTimeFacts({
   const entries = names.map((name): [string, Value] => {
     const build = builds[name] ?? 0;
     const whole = beforeBuild === null ? "unknown" : formatSpan(Math.max(0, build + beforeBuild));
-    return [name, html`${whole} <span class="muted">from build ${formatSpan(build)}</span>`];
+    return [name, html`${whole} <span class="muted nowrap">from build ${formatSpan(build)}</span>`];
   });
   return card({ id: "h-lead", title: LEAD_TIME, body: padded(facts(entries)) });
 }

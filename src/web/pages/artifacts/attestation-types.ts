@@ -34,6 +34,12 @@ const BUILT_IN = [
   ["jira", "Issues that the commit names; compliant if there are some and all of them exist"],
 ] as const;
 
+/** The types that have a schema of their own. */
+const WITH_SCHEMA: Readonly<Record<string, string>> = {
+  decision: "A decision on a control; the reporter states the verdict",
+  sbom: "A software bill of materials; recorded as reported, and always compliant",
+};
+
 export const attestationTypesPage = page({
   path: "/{org}/attestation-types",
   show: (visit) =>
@@ -140,8 +146,7 @@ async function builtInTypes(visit: Visit): Promise<Html> {
     const summary = html`JSON Schema of version ${latest?.version ?? 0}${icon("chevron-down", "12")}`;
     const schema = html`<details><summary>${summary}</summary>
 ${sourceCode({ text, label: `JSON Schema of ${name}`, anchor: `${name}-L` })}</details>`;
-    const about = "A decision on a control; the reporter states the verdict";
-    return html`<li><div class="grow">${link(name)}<div class="sub">${about}</div>${schema}</div></li>`;
+    return html`<li><div class="grow">${link(name)}<div class="sub">${WITH_SCHEMA[name]}</div>${schema}</div></li>`;
   });
   return card({ id: "h-system", title: "Built-in types", body: html`<ul class="rows">${rows}${system}</ul>` });
 }

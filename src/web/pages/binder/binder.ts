@@ -94,7 +94,7 @@ function refused(visit: Visit, asked: Asked, problems: BinderProblems): Html {
   const words = empty({
     icon: "search",
     title: "This binder cannot be shown",
-    text: "Mend the fields above, or clear them.",
+    text: "Correct the fields above, or clear them.",
     actions: linkButton(visit.to.auditBinder(), "Clear"),
   });
   return html`${pageHead({ title: "Audit binder" })}${binderForm(visit, asked, problems)}

@@ -78,8 +78,8 @@ function decisionList(visit: Visit, control: Control, { decisions, ...counts }: 
         label: "Decision",
         choices: [
           { value: "", text: "Any decision" },
-          { value: "yes", text: "Compliant" },
-          { value: "no", text: "Non-compliant" },
+          { value: "yes", text: "Approved" },
+          { value: "no", text: "Refused" },
         ],
       },
       { kind: "text", name: "from", label: "From, such as 2026-01-31" },
@@ -137,8 +137,8 @@ function takeAlong(visit: Visit, { identifier: control }: Control): Html {
 /** An override counts from its own time on, and says so. */
 const verdictOf = ({ is_compliant, attestation_type }: Decision): Html =>
   attestation_type === "override"
-    ? badge(stateOfVerdict(is_compliant), { word: `${is_compliant ? "Compliant" : "Non-compliant"} by override` })
-    : badge(stateOfVerdict(is_compliant));
+    ? badge(stateOfVerdict(is_compliant), { word: `${is_compliant ? "Approved" : "Refused"} by override` })
+    : badge(stateOfVerdict(is_compliant), { word: is_compliant ? "Approved" : "Refused" });
 
 function decisionRow(visit: Visit, decision: Decision): Html {
   const { to, here, query, now } = visit;

@@ -23,7 +23,7 @@ export function changeOf({ annotation: { type, was, now } }: ListedArtifact): st
     exited: "exited",
     "became-compliant": "became compliant",
     "became-non-compliant": "became non-compliant",
-    "updated-provenance": "provenance updated",
+    "updated-provenance": "other provenance",
     changed: "changed",
     scaled: "scaled",
   };
@@ -153,9 +153,13 @@ function detailsOf(
   const allow =
     may(allowArtifact) &&
     value !== "" &&
-    html`<a href="${to.environment(place.owner, { tab: "settings", allow: value, name: artifact.name })}">Allow it</a>`;
+    html`<a class="link" href="${to.environment(place.owner, {
+      tab: "settings",
+      allow: value,
+      name: artifact.name,
+    })}">Allow it</a>`;
   const { same_name: other } = artifact;
-  const links = html`${why !== null && html`<a href="${why}">Why?</a>`} ${allow}`;
+  const links = html`${why !== null && html`<a class="link" href="${why}">Why?</a>`} ${allow}`;
   return html`<ul class="reasons">${shown.map((one) => html`<li>${one}</li>`)}${
     rest > 0 && html`<li class="muted">and ${formatNumber(rest)} more</li>`
   }${other && html`<li>${other.words}</li>`}<li class="reason-links">${links}</li></ul>`;

@@ -33,7 +33,7 @@ export async function environmentDeployments(visit: Visit, environment: ShownEnv
     params,
     query: { from, page, page_size: PER_PAGE, first_starts: true },
   });
-  const choices = html`<div class="row gap-b"><span class="btn-group">${WINDOWS.map(
+  const choices = html`<div class="row"><span class="btn-group">${WINDOWS.map(
     (one) =>
       html`<a class="btn btn-s" href="${here({ days: one === 30 ? null : one })}"${
         one === days && html` aria-current="true"`
@@ -67,7 +67,7 @@ export async function environmentDeployments(visit: Visit, environment: ShownEnv
     ],
     rows: answer.deployments.map((deployment) => deploymentRow(visit, deployment)),
   });
-  return html`${choices}<div class="stack">${frequencyCard(visit, environment.name, frequency)}${leadTimeCard(
+  return html`<div class="stack">${frequencyCard(visit, environment.name, frequency)}${choices}${leadTimeCard(
     newest.deployments,
     (times, { finding, slowest }) => html`<div class="gap-t">${pointScale(times, { finding, end: slowest })}</div>`,
   )}<div>${card({

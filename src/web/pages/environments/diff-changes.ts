@@ -187,9 +187,7 @@ const versions = (before: string, after: string): Html =>
 const builtBy = (build: Entry["build"]): Html =>
   build === null
     ? html`<span class="muted">–</span>`
-    : html`<bdi>${build.reported_by}</bdi>${
-        isWebAddress(build.url) && html` <span class="sub">${reportedLink(build.url, "build")}</span>`
-      }`;
+    : html`<bdi>${build.reported_by}</bdi>${isWebAddress(build.url) && html`, ${reportedLink(build.url, "Build")}`}`;
 
 function changesTable(visit: Visit, diff: Diff): Html {
   const groups = Map.groupBy(diff.data, ({ kind }) => kind);
@@ -288,7 +286,7 @@ function artifactCells(visit: Visit, diff: Diff, entry: Entry): Cells {
     return {
       what,
       change: html`${versions(before?.version ?? "", after?.version ?? "")}${
-        build && html`<div class="sub">built by ${builtBy(build)}</div>`
+        build && html`<div class="sub"><span>built by ${builtBy(build)}</span></div>`
       }`,
       why: html`${entry.would ? wouldStart(entry, entry.would) : state}${commits && commitList(commits)}`,
     };
@@ -321,10 +319,8 @@ function stateWithCause(visit: Visit, diff: Diff, artifact: Artifact): Html {
     return artifact.allowed !== null && artifact.compliant ? allowedWords(visit, artifact) : verdict(artifact);
   const href =
     artifact.fingerprint === "" ? null : visit.to.whyArtifact(diff.to.environment, diff.to.index, artifact.fingerprint);
-  return html`<div class="row">${verdict(artifact)}${href && html`<a href="${href}">Why?</a>`}</div>${causesLine(
-    artifact,
-    policiesOf(artifact),
-  )}`;
+  const link = href && html`<a class="link" href="${href}">Why?</a>`;
+  return html`<div class="row">${verdict(artifact)}${link}</div>${causesLine(artifact, policiesOf(artifact))}`;
 }
 
 const allowedWords = ({ now }: Visit, { allowed }: Artifact): Html =>
@@ -336,7 +332,7 @@ function whyTurned(visit: Visit, diff: Diff, { before, after }: Entry): Value {
   if (after?.compliant === false) {
     const href =
       after.fingerprint === "" ? null : visit.to.whyArtifact(diff.to.environment, diff.to.index, after.fingerprint);
-    return html`${causesLine(after, policiesOf(after))}${href && html`<a href="${href}">Why?</a>`}`;
+    return html`${causesLine(after, policiesOf(after))}${href && html`<a class="link" href="${href}">Why?</a>`}`;
   }
   if (after?.compliant === true && after.allowed !== null) return allowedWords(visit, after);
   if (after?.compliant === null) return html`<span class="muted">no policy applies any more</span>`;

@@ -212,7 +212,7 @@ function environmentRow({ to, now }: Visit, environment: ShownEnvironment): Html
       )
     : html`<span class="sub">no snapshot yet</span>`;
   const reported = isSilent(environment, now)
-    ? html`${time(environment.last_reported_at, now)} ${tag("silent", "alert")}`
+    ? html`${time(environment.last_reported_at, now)} ${tag("not reporting", "alert")}`
     : time(environment.last_reported_at, now);
   const label = { href: to.environment(name), name: html`<bdi>${name}</bdi>`, sub: detail, mark: typeIcon(type) };
   return html`<tr>${nameCell(label)}

@@ -83,7 +83,7 @@ export const reported = (environment: ShownEnvironment, now: number): Html | nul
   environment.last_reported_at === null
     ? null
     : html`${icon("sync")}reported ${time(environment.last_reported_at, now)}${
-        isSilent(environment, now) && html` ${tag("silent", "alert")}`
+        isSilent(environment, now) && html` ${tag("not reporting", "alert")}`
       }`;
 
 const archivedNote = (href: string): Html =>

@@ -54,7 +54,7 @@ const CAUSES: Readonly<Record<Outline["cause"], string>> = {
   member: "member changed by",
 };
 
-function outlineRow({ to, now }: Visit, { name }: ShownEnvironment, outline: Outline): Html {
+function outlineRow({ to, now, moment }: Visit, { name }: ShownEnvironment, outline: Outline): Html {
   const { artifact_compliance_count: counts, member, timestamp: taken } = outline;
   const cause = html`${CAUSES[outline.cause]} <bdi>${outline.user_name || "the server"}</bdi>${
     member &&
@@ -66,7 +66,7 @@ function outlineRow({ to, now }: Visit, { name }: ShownEnvironment, outline: Out
     name: `#${outline.index}`,
     sub: html`<span>${cause}</span>`,
   });
-  const span = formatSpan((outline.next_timestamp ?? now) - taken);
+  const span = formatSpan((outline.next_timestamp ?? moment?.now ?? now) - taken);
   return html`<tr>${cell}<td>${badge(stateOfVerdict(outline.compliant))}</td><td class="w-seg seg-td">${verdictBar(
     { compliant: counts.true, failing: counts.false, unknown: counts.null },
     { all: to.snapshot(name, outline.index), failing: to.snapshot(name, outline.index, { show: "failing" }) },

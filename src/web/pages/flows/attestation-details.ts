@@ -247,7 +247,7 @@ function decisionDetails(record: TrailAttestation): Details {
     figures: facts([
       ["Control", html`<b>${textOf(record["control"])}</b>`],
       ["Version", record["control_version"] ? `v${textOf(record["control_version"])}` : "the control did not exist"],
-      ["Decision", record.is_compliant ? "Satisfied" : "Not satisfied"],
+      ["Decision", record.is_compliant ? "Approved" : "Refused"],
       ...entries.map(([name, value]) => [name, inlineText(value)] as const),
     ]),
   };

@@ -35,7 +35,7 @@ export const changesPage = page({
       const words = empty({
         icon: "search",
         title: "These changes cannot be shown",
-        text: "Mend the fields above, or clear them.",
+        text: "Correct the fields above, or clear them.",
         actions: linkButton(visit.to.changes(), "Clear filters"),
       });
       const main = html`${pageHead({ title: "What changed" })}${form}<section class="card">${words}</section>`;
@@ -141,7 +141,7 @@ function nothing({ to, query }: Visit, { pagination }: Listed): Html {
     text: isFiltered
       ? "In this period nothing of that kind happened there."
       : "Upgrades, verdicts, rules, and, for administrators, people and keys appear here.",
-    actions: html`${linkButton(to.changes({ from: "7days" }), "Last 7 days")}${
+    actions: html`${query.get("from") !== "7days" && linkButton(to.changes({ from: "7days" }), "Last 7 days")}${
       isFiltered && linkButton(to.changes(), "Clear filters")
     }`,
   });

@@ -41,7 +41,7 @@ export function failingCard(visit: Visit, { failing, running, environments }: Ov
     note: running.non_compliant > 0 && count(running.non_compliant, { isBad: true }),
     body:
       rows.length > 0
-        ? html`<ul class="rows">${rows}</ul>`
+        ? html`<ul class="rows failing">${rows}</ul>`
         : nothing(
             environments.total === 0
               ? "Artifacts that run and do not comply with a policy are listed here."
@@ -99,6 +99,7 @@ export function environmentsCard(visit: Visit, { environments }: Overview): Html
               { text: "Reported", className: "w-time" },
             ],
             rows: items.map((environment) => environmentRow(visit, environment)),
+            isOneLine: true,
           }),
   });
 }
@@ -106,11 +107,12 @@ export function environmentsCard(visit: Visit, { environments }: Overview): Html
 function environmentRow({ to, now }: Visit, environment: Environment): Html {
   const { name, type, policy_count: policies, last_reported_at: reported } = environment;
   const isStale = reported !== null && now - reported > STALE_AFTER_S;
-  const attached = policies === 0 ? "no policy" : policies === 1 ? "1 policy" : `${policies} policies`;
+  const exception = type === "logical" ? "logical" : policies === 0 && "no policy";
   return html`<tr>${nameCell({
     href: to.environment(name),
     name,
-    sub: `${typeName(type)} · ${attached}`,
+    sub: exception,
+    after: html`<span class="vh"> ${typeName(type)}</span>`,
     mark: typeIcon(type),
   })}<td>${badge(stateOfVerdict(environment.state))}</td><td class="seg-td">${running(to, environment)}</td>
 <td data-l="Changed">${time(environment.last_changed_at, now)}</td><td data-l="Reported">${
@@ -143,11 +145,14 @@ function running(to: Visit["to"], environment: Environment): Html {
       .join(", ") || "Nothing is running";
   const words =
     total === 0
-      ? "nothing running"
-      : html`<a href="${to.environment(name)}">${formatNumber(total)} running${failing > 0 && ","}</a>`;
+      ? "nothing"
+      : html`<a href="${to.environment(name)}">${formatNumber(total)}<span class="t-word"> running</span>${
+          failing > 0 && ","
+        }</a>`;
   const fails =
     failing > 0 && html` <a href="${to.environment(name, { show: "failing" })}">${formatNumber(failing)} failing</a>`;
-  return html`<div class="seg-cell"><span class="sub num">${words}${fails}</span>${segments(parts, sentence)}</div>`;
+  const bar = segments(parts, sentence);
+  return html`<div class="seg-cell"><span class="sub num"><span>${words}${fails}</span></span>${bar}</div>`;
 }
 
 export function trailsCard(visit: Visit, { trails, flows }: Overview): Html {

@@ -35,19 +35,19 @@ export async function releaseTab(visit: Visit, { id }: { id: string }): Promise<
   });
   const { total_count: total, total_pages } = list;
   const times = environments.flatMap(({ deployed_at: at }) => at);
-  return html`<div class="cols"><div class="stack"><div class="list-head">${card({
+  return html`<div class="stack"><div class="cols-half">${card({
+    id: "h-frequency",
+    title: "Frequency",
+    note: period.days > 30 ? "by week" : "by day",
+    body: padded(frequencyChart(times, { period, now, what: "Deployments" })),
+  })}${environments.length > 0 && metrics(visit, environments, period)}</div>
+<div class="list-head">${card({
     id: "h-deployments",
     title: "Deployments",
     note: `${formatNumber(total)} in ${period.days} days`,
     more: periodChoice(visit, period),
     body: list.deployments.length > 0 ? deployments(visit, list.deployments) : noDeployments(visit, total),
-  })}${pager(visit, { total, page: current, per_page: PER_PAGE, page_count: total_pages })}</div></div>
-<div class="stack">${card({
-    id: "h-frequency",
-    title: "Frequency",
-    note: period.days > 30 ? "by week" : "by day",
-    body: padded(frequencyChart(times, { period, now, what: "Deployments" })),
-  })}${environments.length > 0 && metrics(visit, environments, period)}</div></div>`;
+  })}${pager(visit, { total, page: current, per_page: PER_PAGE, page_count: total_pages })}</div></div>`;
 }
 
 function metrics({ to }: Visit, environments: readonly Series[], { days }: Period): Html {

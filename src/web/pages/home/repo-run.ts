@@ -3,6 +3,7 @@ import { presentPagination } from "../../../http/pagination.ts";
 import { getRepoLiveArtifacts } from "../../../api/flows/repo-releases.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { commit } from "../../components/identifier.ts";
+import { typeName } from "../../components/environment-type.ts";
 import { card, empty, nameCell, table } from "../../components/layout.ts";
 import { pageOf, pager } from "../../components/lists.ts";
 import { badge, formatNumber, stateOf } from "../../components/state.ts";
@@ -96,7 +97,11 @@ function runningRow({ to, now }: Visit, { row, artifact, environment }: Running)
       : html`<a href="${to.snapshot(environment.name, row.snapshot_index)}">${environment.name}
 #${row.snapshot_index}</a>`;
   const page = artifact && to.artifact(artifact.flow_name, artifact.fingerprint);
-  const name = nameCell({ href: page, name: html`<bdi>${row.artifact_name}</bdi>`, sub: environment?.type });
+  const name = nameCell({
+    href: page,
+    name: html`<bdi>${row.artifact_name}</bdi>`,
+    sub: environment && typeName(environment.type),
+  });
   return html`<tr>${name}<td>${badge(
     stateOf(row.compliance),
   )}</td><td class="fill">${place}</td><td class="r">${time(row.started_at, now)}</td></tr>`;

@@ -8,6 +8,7 @@ import { listAuditLogEntries } from "../../../api/accounts/audit-log.ts";
 import { listEnvs } from "../../../api/environments/environments.ts";
 import { searchNames } from "../../../api/flows/name-search.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
+import { typeName } from "../../components/environment-type.ts";
 import { icon } from "../../components/icon.ts";
 import type { IconName } from "../../components/icon.ts";
 import { empty, pageHead } from "../../components/layout.ts";
@@ -124,7 +125,7 @@ async function environmentsFor(visit: Visit, { key }: { key: Choice }, text: str
     href: chosenAddress(visit.to, key, name),
     icon: "server" as const,
     name: marked(name, text),
-    detail: type,
+    detail: typeName(type),
   }));
   if (rows.length === 0) return { list: nothingFor(visit, text) };
   return { list: results(rows.length, [section("environments", "Environments", { rows: rows.map(row) })]) };
@@ -230,6 +231,7 @@ function marked(name: string, text: string): Html {
 function detailOf(kind: Kind, { detail, flow_name: flow, trail_name: trail, ...place }: Result): string {
   if (kind === "trail") return flow ?? "";
   if (kind === "commit") return [flow, trail].filter(Boolean).join(" · ");
+  if (kind === "environment") return typeName(detail);
   if (place.environment_name !== null) return [detail, `in ${place.environment_name}`].filter(Boolean).join(" · ");
   return detail;
 }

@@ -143,7 +143,7 @@ const viewTable = (visit: Visit, views: readonly View[], caption: string): Html 
   table({
     caption,
     columns: [
-      { text: "Name" },
+      { text: "Name", className: "w-most" },
       { text: "By", className: "w-time" },
       { text: "Changed", isRight: true, className: "w-time" },
       { text: "Actions", isHidden: true, isRight: true },
@@ -227,7 +227,7 @@ function renaming(visit: Visit, view: View): Html {
 }
 
 function deletion(visit: Visit, view: View): Html {
-  const who = view.for_everyone ? ` It goes from the navigation of everybody in ${visit.org}.` : "";
+  const who = view.for_everyone ? ` It leaves the navigation of everybody in ${visit.org}.` : "";
   return card({
     id: "h-delete",
     title: "Delete this view?",
@@ -238,7 +238,7 @@ function deletion(visit: Visit, view: View): Html {
         isDanger: true,
         cancel: visit.to.views(),
         fields: html`${hiddenField("view", view.view_id)}<p>${describeList(view.list as List)}.${who} What
-the list shows stays.</p>`,
+it lists is kept.</p>`,
       }),
     ),
   });

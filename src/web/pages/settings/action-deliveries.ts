@@ -10,6 +10,7 @@ import { time } from "../../components/time.ts";
 import { html } from "../../html.ts";
 import type { Html, Value } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
+import { triggerWord } from "./action-form.ts";
 import { targetWord } from "./target-fields.ts";
 
 type DeliveryPage = AnswerOf<typeof listActionDeliveries>;
@@ -97,7 +98,7 @@ function deliveryRow(visit: Visit, { delivery, mayRetry }: { delivery: Delivery;
   const { id, subject, is_test, type, to, state } = delivery;
   const name = nameCell({
     href: null,
-    name: html`<bdi>${subject}</bdi>`,
+    name: html`<bdi>${eventWords(subject)}</bdi>`,
     after: is_test && tag("test"),
     sub: html`<span class="id" title="${id}">${id.slice(0, 13)}</span>`,
   });
@@ -113,6 +114,13 @@ function deliveryRow(visit: Visit, { delivery, mayRetry }: { delivery: Delivery;
   return html`<tr>${name}<td class="fill"><bdi>${to}</bdi><div class="sub">${targetWord(type)}</div></td>
 <td class="fill">${stateCell(delivery, now)}</td><td class="r">${time(delivery.created_at, now)}</td>
 ${mayRetry && html`<td class="r">${retry && html`<span class="row-actions">${retry}</span>`}</td>`}</tr>`;
+}
+
+/** What the message is about: its subject has the name of the action, and of the event as the API has it. */
+function eventWords(subject: string): string {
+  const trigger = `ON_${subject.slice(subject.lastIndexOf(": ") + 2)}`;
+  const words = triggerWord(trigger);
+  return words === trigger ? subject : words;
 }
 
 /** The state with what came of the latest attempt. */

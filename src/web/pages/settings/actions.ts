@@ -90,7 +90,7 @@ function actionRow({ to, now }: Visit, action: ListedAction): Html {
   const targets = [...new Set(action.targets.map(({ type }) => targetWord(type)))];
   const kind = action.type === "env" ? "environments" : "flows";
   return html`<tr>${name}<td class="fill"><bdi>${summary(places, 3)}</bdi><div class="sub">${kind}</div></td>
-<td data-l="To">${targets.join(", ")}</td>
+<td class="nowrap" data-l="To">${targets.join(", ")}</td>
 <td class="r">${lastMessage(action, now)}</td></tr>`;
 }
 

@@ -158,7 +158,12 @@ const nothing = (visit: Visit, next: string | null): Html =>
 const entryTable = (visit: Visit, entries: readonly LoggedEntry[]): Html =>
   table({
     caption: "Changes",
-    columns: [{ text: "What happened" }, { text: "To what" }, { text: "By" }, { text: "When", isRight: true }],
+    columns: [
+      { text: "What happened" },
+      { text: "To what", className: "w-third" },
+      { text: "By" },
+      { text: "When", isRight: true },
+    ],
     rows: entries.map((entry) => entryRow(visit, entry)),
   });
 
@@ -183,7 +188,7 @@ function entryRow({ to }: Visit, entry: LoggedEntry): Html {
 class="vh"> of ${entry.event}</span></summary><pre tabindex="0">${JSON.stringify(facts, null, 2)}</pre></details>`;
   return html`<tr><td class="lead"><span class="strong">${eventWords(entry)}</span>${more}</td>
 <td class="fill">${describeObject(entry, to)}${change && html`<div class="sub">${change}</div>`}</td>
-<td data-l="By"><bdi>${actor.name}</bdi><div class="sub">${ACTORS[actor.kind]} ${credential}</div></td>
+<td class="fill" data-l="By"><bdi>${actor.name}</bdi><div class="sub">${ACTORS[actor.kind]} ${credential}</div></td>
 <td class="r">${timestamp(entry.timestamp)}</td></tr>`;
 }
 

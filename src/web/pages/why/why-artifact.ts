@@ -77,7 +77,7 @@ function head(visit: Visit, { artifact, at }: ShownArtifact, actions: { form: st
   return pageHead({
     above: "Why is",
     title: html`<bdi>${name}</bdi>`,
-    state: html`${badge(state, { isLarge: true })}${exited && tag("stopped")}`,
+    state: html`${badge(state, { isLarge: true })}${exited && tag("exited")}`,
     meta: [place, fingerprint === "" ? "no fingerprint" : shownFingerprint(fingerprint), evaluated],
     actions: headActions(visit, actions),
   });
@@ -102,7 +102,7 @@ function verdictBox(visit: Visit, subject: ShownArtifact): Html {
   const { artifact } = subject;
   const { compliant, allowlist } = artifact;
   const stopped =
-    artifact.exited && html`<p class="muted">It stopped with this snapshot. This is the last verdict that it had.</p>`;
+    artifact.exited && html`<p class="muted">It exited with this snapshot. This is the last verdict that it had.</p>`;
   const box =
     allowlist && compliant === true
       ? allowlistedBox(visit, subject)

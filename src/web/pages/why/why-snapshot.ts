@@ -113,7 +113,7 @@ function artifactRows(visit: Visit, { artifact, at }: ShownArtifact, isLogical: 
   const first = nameCell({
     href: fingerprint === "" ? null : to.whyArtifact(environment, at.index, fingerprint),
     name: html`<bdi>${name}</bdi>`,
-    sub: html`${fingerprint === "" ? "no fingerprint" : shownFingerprint(fingerprint)}${exited && tag("stopped")}`,
+    sub: html`${fingerprint === "" ? "no fingerprint" : shownFingerprint(fingerprint)}${exited && tag("exited")}`,
     mark: icon("package"),
   });
   const colspan = isLogical ? 4 : 3;
