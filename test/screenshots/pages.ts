@@ -142,7 +142,6 @@ export const PAGES: readonly PhotographedPage[] = [
   { name: "past-why", path: `/acme/why?environment=production-eu&${THEN}` },
   { name: "past-snapshot", path: `/acme/environments/production-eu/-1?${THEN}` },
   { name: "past-diff", path: `/acme/env-diff?left=production-eu~1&right=production-eu&${THEN}` },
-  { name: "past-search", path: `/acme/search?q=release&${THEN}` },
   { name: "past-trail", path: `${TRAIL}?${THEN}` },
   { name: "past-binder", path: `/acme/audit-binder?environment=production-eu&${THEN}` },
   { name: "past-controls", path: `/acme/controls?${THEN}` },
