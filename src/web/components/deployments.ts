@@ -52,7 +52,7 @@ export const deploymentTable = <T extends Deployment>(
       { text: "Artifact" },
       { text: "At the start", className: "w-st" },
       { text: "Environment" },
-      { text: "Commit", className: "hide-s" },
+      { text: "Commit", className: "hide-t" },
       { text: LEAD_TIME, isRight: true, className: "w-lead" },
       { text: "Deployed", isRight: true },
     ],
@@ -65,7 +65,7 @@ export const deploymentTable = <T extends Deployment>(
         mark: icon("package"),
       })}<td>${badge(stateOfVerdict(deployment.compliant))}</td><td class="fill">${
         index === null ? environment : html`<a href="${to.snapshot(environment, index)}">${environment} #${index}</a>`
-      }</td><td class="hide-s">${commit(deployment.git_commit, deployment.commit_url)}</td>
+      }</td><td class="hide-t">${commit(deployment.git_commit, deployment.commit_url)}</td>
 ${leadCell(deployment)}
 <td class="r">${time(deployment.deployed_at, now)}</td></tr>`;
     }),

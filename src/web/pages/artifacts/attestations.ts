@@ -84,9 +84,9 @@ export const attestationsPage = page({
       { text: "Name" },
       { text: "State", className: "w-st" },
       { text: "Result" },
-      { text: "Flow and trail" },
+      { text: "Flow and trail", className: "w-place" },
       { text: "Artifact", className: "hide-m" },
-      { text: "Reported", isRight: true },
+      { text: "Reported", isRight: true, className: "w-place" },
     ],
     row: attestationRow,
     empty: {

@@ -5,12 +5,13 @@ import { AppError, invalid } from "../../../errors.ts";
 import { causesLine } from "../../components/causes.ts";
 import { verdictBar } from "../../components/charts.ts";
 import { TYPES, typeIcon, typeName } from "../../components/environment-type.ts";
+import { icon } from "../../components/icon.ts";
 import { formOf, selectField, textArea, textField } from "../../components/forms.ts";
 import { card, nameCell, padded, pageHead } from "../../components/layout.ts";
 import type { TableColumn } from "../../components/layout.ts";
 import { listPage, pageFrom } from "../../components/list-page.ts";
 import { oneOf, stateFilter, tagsOf } from "../../components/lists.ts";
-import { badge, stateOfVerdict, tag } from "../../components/state.ts";
+import { badge, stateOfVerdict } from "../../components/state.ts";
 import { tagList } from "../../components/tags.ts";
 import { time } from "../../components/time.ts";
 import { html } from "../../html.ts";
@@ -212,7 +213,10 @@ function environmentRow({ to, now }: Visit, environment: ShownEnvironment): Html
       )
     : html`<span class="sub">no snapshot yet</span>`;
   const reported = isSilent(environment, now)
-    ? html`${time(environment.last_reported_at, now)} ${tag("not reporting", "alert")}`
+    ? html`<span class="st wait">${icon("alert")}<span class="vh">Not reporting: </span>${time(
+        environment.last_reported_at,
+        now,
+      )}</span>`
     : time(environment.last_reported_at, now);
   const label = { href: to.environment(name), name: html`<bdi>${name}</bdi>`, sub: detail, mark: typeIcon(type) };
   return html`<tr>${nameCell(label)}

@@ -41,7 +41,7 @@ export async function trailsTab(visit: Visit, flow: Flow): Promise<Html> {
       { text: "State", className: "w-st" },
       { text: "Cause" },
       { text: "Commit", className: "hide-s" },
-      { text: "Changed", isRight: true },
+      { text: "Begun", isRight: true },
     ],
     row: trailRow,
     empty: {
@@ -64,5 +64,5 @@ function trailRow({ to, now }: Visit, trail: Trail): Html {
     mark: icon("history"),
   });
   return html`<tr>${name}<td>${badge(stateOf(trail.compliance_state))}</td><td class="fill">${causesLine(trail)}</td>
-<td class="hide-s">${commit(info?.sha1, info?.url)}</td><td class="r">${time(trail.last_modified_at, now)}</td></tr>`;
+<td class="hide-s">${commit(info?.sha1, info?.url)}</td><td class="r">${time(trail.created_at, now)}</td></tr>`;
 }

@@ -83,8 +83,8 @@ function deliveryTable(visit: Visit, deliveries: readonly Delivery[]): Html {
   return table({
     caption: "Deliveries",
     columns: [
-      { text: "Message" },
-      { text: "To" },
+      { text: "Message", className: "w-flow" },
+      { text: "To", className: "w-flow" },
       { text: "State" },
       { text: "Created", isRight: true },
       ...(mayRetry ? [{ text: "Actions", isHidden: true }] : []),

@@ -220,6 +220,7 @@ function membershipRow({ now }: Visit, event: MembershipEvent): Html {
         : html`${tag(previous_role)} to ${tag(role)}`;
   return html`<tr><td class="lead"><span class="t-name"><bdi>${user}</bdi></span>
 <div class="sub"><bdi>${user_name}</bdi></div></td>
-<td class="fill">${change}</td><td data-l="By"><bdi>${event.changed_by}</bdi><div class="sub">${event.source}</div></td>
+<td class="fill">${change}</td>
+<td class="fill" data-l="By"><bdi>${event.changed_by}</bdi><div class="sub">${event.source}</div></td>
 <td class="r">${time(event.timestamp, now)}</td></tr>`;
 }
