@@ -41,6 +41,12 @@ export const LIST_PAGES = {
     kind: word("verdicts", "upgrades", "running", "rules", "people", "stale"),
     view: word("time"),
   }),
+  deployments: Closed({
+    environment: Type.Optional(named("an environment")),
+    repo: text(),
+    from: moment(),
+    to: moment(),
+  }),
   flows: Closed({ search: text(), tag: tag(), sort: word("name") }),
   trails: Closed({ flow: named("a flow"), search: text(), state: state() }),
   "flow-artifacts": Closed({ flow: named("a flow"), search: text(), state: state() }),

@@ -35,7 +35,7 @@ export const AtMoment = {
 };
 
 /** A moment as requested: epoch seconds, or the snapshot that was made then. */
-type RequestedMoment = { at: number; side: null } | { at: null; side: RequestedSide };
+export type RequestedMoment = { at: number; side: null } | { at: null; side: RequestedSide };
 
 /** @param now epoch seconds @throws AppError invalid on `at` */
 export function parseMoment(sent: string, now: number): RequestedMoment {

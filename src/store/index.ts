@@ -55,6 +55,7 @@ import { notificationTargetStore } from "./notifications/notification-targets.ts
 import { organizationNameStore } from "./policies/organization-names.ts";
 import { organizationStore } from "./accounts/organizations.ts";
 import { overviewStore } from "./environments/overview.ts";
+import { pastArtifactStore } from "./environments/history/past-artifacts.ts";
 import { pastStore } from "./environments/history/past.ts";
 import { passwordStore } from "./accounts/passwords.ts";
 import { periodChangeStore } from "./environments/history/period-changes.ts";
@@ -188,6 +189,7 @@ export function openStore(db: Db, sources: SchemaSources) {
     binders: binderStore(db),
     binderRecords: binderRecordStore(db),
     past: pastStore(db),
+    pastArtifacts: pastArtifactStore(db),
     periodChanges: periodChangeStore(db),
     snapshotPages: snapshotPageStore(db),
     verdictCauses: verdictCauseStore({ records, policies, flows, trails }),

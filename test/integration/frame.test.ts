@@ -27,8 +27,8 @@ const formAddress = (form) => {
   address.search = new URLSearchParams(new FormData(form, form.querySelector("button[type=submit]"))).toString();
   return address.href;
 };
-// Those that only add to a list are left out.
-const links = () => [...document.querySelectorAll("#frame a[href]:not([download], [data-hx-swap])")];
+// Those that only add to a list are left out, and bars of charts, which load their page.
+const links = () => [...document.querySelectorAll("#frame a[href]:not([download], [data-hx-swap], svg *)")];
 // One whose fields must be filled in first is no step yet.
 const forms = () => [...document.querySelectorAll("#frame form[method=get]:not([data-hx-boost=false])")]
   .filter((form) => form.checkValidity());

@@ -66,6 +66,29 @@ inBrowser("a command that needs an environment asks for it", () =>
   }),
 );
 
+inBrowser("the command that needs a time asks for it, and stays on the page", () =>
+  as(
+    ADMIN,
+    async ({ page }) => {
+      await page.keyboard.press("Control+k");
+      await page.keyboard.type("go to a time");
+      await options(page).getByText("Go to a time…").waitFor();
+      await page.keyboard.press("Enter");
+      await page.locator("#as-of:focus").waitFor();
+      assert.is(await palette(page).count(), 0);
+      await page.keyboard.type("yesterday");
+      await page.keyboard.press("Enter");
+      await page.locator("#moment-asked-error").waitFor();
+      assert.match(page.url(), /\/acme\/policies\?at=yesterday$/);
+      await page.locator("#moment-asked").fill("1.days.ago");
+      await page.keyboard.press("Enter");
+      await page.locator(".asof").waitFor();
+      assert.match(page.url(), /\/acme\/policies\?at=/);
+    },
+    { path: "/acme/policies" },
+  ),
+);
+
 inBrowser("what finds nothing has next steps, and the palette gives the focus back", () =>
   as(ADMIN, async ({ page }) => {
     await page.getByRole("link", { name: "Flows", exact: true }).first().focus();

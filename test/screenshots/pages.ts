@@ -124,6 +124,11 @@ export const PAGES: readonly PhotographedPage[] = [
   { name: "changes-wrong", path: "/acme/changes?from=yesterday&environment=nowhere" },
   { name: "changes-edge", path: "/edge/changes?from=30days" },
 
+  { name: "deployments", path: "/acme/deployments" },
+  { name: "deployments-filtered", path: "/acme/deployments?environment=production-eu&from=2026-11-19&to=2026-11-19" },
+  { name: "deployments-fresh", path: "/fresh/deployments" },
+  { name: "past-deployments", path: `/acme/deployments?${THEN}` },
+
   { name: "past-overview", path: `/acme?${THEN}` },
   { name: "past-overview-reader", path: `/acme?${THEN}`, as: "auditor" },
   { name: "past-overview-failing", path: "/acme?at=2026-11-20T09%3A30Z" },

@@ -121,7 +121,9 @@ test("where it runs and ran is shown with the verdict of each environment and wh
     "Exited",
   ])
     assert.ok(text.includes(words), `${words}\n${text}`);
-  assert.match(page.text, /role="img" aria-label="Runs in production, non-compliant since [^"]+ UTC"/);
+  assert.match(page.text, /role="group" aria-label="Runs in production, non-compliant since [^"]+ UTC"/);
+  // A stretch that is long enough leads to the snapshot with which it began.
+  assert.match(page.text, /href="[^"]*production\/1" aria-label="production #1, non-compliant from [^"]+ UTC"/);
   assert.match(page.text, /why\?environment=production&#38;snapshot=1&#38;fingerprint=/);
 });
 

@@ -9,6 +9,7 @@ export type Browser = ReturnType<typeof createBrowser>;
 export const visibleText = ({ text }: Pick<Page, "text">): string =>
   (/<main[^>]*>([\s\S]*)<\/main>/.exec(text)?.[1] ?? text)
     .replace(/<\/?mark>/g, "")
+    .replace(/(<a class="c-link"[^>]*>)<title>[^<]*<\/title>/g, "$1")
     .replace(/<[^>]*>/g, " ")
     .replace(/&#(\d+);/g, (_, code: string) => String.fromCharCode(Number(code)))
     .replace(/\s+/g, " ")

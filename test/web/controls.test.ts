@@ -155,7 +155,16 @@ test("shows coverage with numbers, filters and the policies that require the con
   await server.given.environment(at, { name: "production", policies: ["releases"] });
   await server.given.environment(at, { name: "staging" });
   const text = visibleText(await browser.get(path));
-  assert.match(text, /Coverage 50 % 1 of 2 environments require a decision on this control/);
+  assert.match(text, /Coverage 50 % 1 of 2 environments require a decision on this control, 1 does not \./);
+  const bar = /<svg class="seg"[\s\S]*?<\/svg>/.exec((await browser.get(path)).text)?.[0] ?? "";
+  const links = [...bar.matchAll(/href="[^"]*covered=(\w+)"[^>]* aria-label="([^"]*)"/g)];
+  assert.equal(
+    links.map(([, covered, words]) => [covered, words]),
+    [
+      ["yes", "1 covered"],
+      ["no", "1 not covered"],
+    ],
+  );
   assert.match(text, /production Kubernetes Covered releases staging Kubernetes Not covered no policy requires it/);
   assert.match(visibleText(await browser.get(`${path}&covered=no`)), /1 environment .* staging/);
   assert.match(visibleText(await browser.get(`${path}&search=PROD`)), /1 environment .* production/);

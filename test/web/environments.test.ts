@@ -119,6 +119,7 @@ test("the environment shows its latest snapshot: counts, reasons, changes, polic
   assert.match(text, `${policy} v1 2 artifacts fail`);
   assert.match(text, "Changed since #1");
   assert.match(text, "History #1 to #2");
+  assert.match(page.text, new RegExp(`class="c-link" href="[^"]*/${name}/2" aria-label="#2, from `));
   assert.match(page.text, `/why?environment=${name}&#38;snapshot=2&#38;fingerprint=${fingerprint}`);
   assert.match(page.text, "data-live=");
   const failingOnly = await show(path(`/${name}?show=failing`));

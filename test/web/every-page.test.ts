@@ -14,7 +14,7 @@ import type { StoryServer } from "../story/server.ts";
 import { ADMIN, EDGE, FRESH } from "../story/story.ts";
 import { createBrowser, PASSWORD, setPassword, signInWithRole, visibleText } from "./browser.ts";
 import type { Browser, Page } from "./browser.ts";
-import { addRetention, pagesWithForms, patternOf } from "./crawl.ts";
+import { addRetention, decode, pagesWithForms, patternOf } from "./crawl.ts";
 
 const test = suite("web/every-page");
 
@@ -129,6 +129,37 @@ const PARAMETERS: Readonly<Record<string, string>> = {
   name: "cyclonedx",
   number: "1",
 };
+
+test("every bar that counts something leads to as many as it says", async () => {
+  const problems: string[] = [];
+  const counted = new Map<string, { from: string; amount: string; words: string }>();
+  for (const { name, path } of PAGES.filter(({ isLarge = false, as = ADMIN }) => !isLarge && as === ADMIN)) {
+    const address = typeof path === "string" ? path : await path(read as never);
+    const page = await admin.get(address);
+    const bars = [...page.text.matchAll(/<(?:a class="c-link"|a class="grow name") href="([^"]*)"([^>]*)>([^<]*)/g)];
+    for (const [, href = "", attributes = "", text = ""] of bars) {
+      const words = decode(/aria-label="([^"]*)"/.exec(attributes)?.[1] ?? text);
+      const amount =
+        /(?:^|: )([\d,]+) (?:deployments?|builds?|compliant|non-compliant|of unknown state|covered|not covered)$/;
+      const [, said] = amount.exec(words) ?? [];
+      const link = new URL(decode(href), new URL(address, told.server.url));
+      if (said !== undefined) counted.set(`${link.pathname}${link.search}`, { from: name, amount: said, words });
+    }
+  }
+  for (const [address, { from, amount, words }] of counted) {
+    const listed = visibleText(await admin.get(address));
+    const totals = [
+      `\\b${amount} (?:deployments?|environments?|artifacts?)\\b`,
+      `(?:Deployments|Builds) ${amount} from`,
+      `(?:Failing|Non-compliant|Compliant|Unknown) ${amount}\\b`,
+    ];
+    if (!new RegExp(totals.join("|")).test(listed)) problems.push(`${from}, ${words}: ${address}`);
+  }
+  assert.equal(problems, []);
+  const places = new Set([...counted.values()].map(({ from }) => from));
+  for (const page of ["overview", "environments", "environment-deployments", "repo", "past-environments"])
+    assert.ok(places.has(page), `${page} has no such bar: ${[...places].join(" ")}`);
+});
 
 test("every page of an organization refuses people of other organizations, in the same words", async () => {
   const { server } = told;

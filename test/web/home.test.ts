@@ -15,6 +15,10 @@ let server: TestServer;
 test.before(async () => void (server = await startServer()));
 test.after(() => server.stop());
 
+const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+/** A day by its distance from today, in UTC. */
+const day = (offset: number): string => new Date((server.clock.at + offset * 86_400) * 1000).toISOString().slice(0, 10);
+
 type At = { org: string; key: string };
 
 const signedIn = (name: string): Promise<Browser> => signIn(server, name);
@@ -215,9 +219,45 @@ test("the overview says what fails and why, and escapes what was reported", asyn
     ["environments?state=NON-COMPLIANT", "1 non-compliant"],
     ["environments/production", '1<span class="t-word"> running</span>,'],
     ["environments/production?show=failing", "1 failing"],
+    [`deployments?from=${day(-13)}`, "1</a>"],
+    [`deployments?from=${day(-13)}`, "All 1"],
   ] as const)
     assert.match(page.text, `href="./${at.org}/${href}">${words}`);
+  // So do the bars, and for the keyboard the list behind those of a day.
+  const today = `deployments?from=${day(0)}&#38;to=${day(0)}`;
+  for (const [href, words] of [
+    ["environments/production?show=failing", "1 non-compliant"],
+    [today, `${Number(day(0).slice(8))} ${MONTHS[Number(day(0).slice(5, 7)) - 1]}: 1 deployment`],
+  ] as const)
+    assert.match(page.text, `<a class="c-link" href="./${at.org}/${href}" tabindex="-1" aria-label="${words}">`);
+  assert.match(page.text, `<a class="grow name" href="./${at.org}/${today}">`);
   assert.match(page.text, /aria-label="Deployments a day from \d+ \w+ to \d+ \w+: 1 in all, 1 of them non-compliant"/);
+});
+
+test("the list of deployments is filtered by period, environment and repository", async () => {
+  const { at, browser } = await world();
+  const list = async (query: string): Promise<string> =>
+    visibleText(await browser.get(`/${at.org}/deployments?${query}`));
+  for (const [query, words] of [
+    ["", /1 deployment .*app:1.* Non-compliant production #1 .*def4500/],
+    [`from=${day(0)}&to=${day(0)}`, /1 deployment /],
+    [`from=${day(-9)}&to=${day(-1)}`, /0 deployments .*No deployment matches/],
+    ["environment=production&repo=acme/shop", /1 deployment /],
+    ["environment=nowhere", /0 deployments /],
+    ["from=tomorrow&to=2026-99-99&page=x", /1 deployment /],
+    ["page=9", /beyond the end/],
+  ] as const)
+    assert.match(await list(query), words, query);
+  assert.match(
+    await list(`at=${day(0)}`),
+    /0 deployments|No deployments in the last 28 days/,
+    "nothing after a moment",
+  );
+  const empty = await given();
+  assert.match(
+    visibleText(await empty.browser.get(`/${empty.at.org}/deployments`)),
+    "No deployments in the last 28 days",
+  );
 });
 
 test("keys that expire soon are shown to administrators only", async () => {
@@ -316,6 +356,14 @@ test("a repository shows its builds, deployments, and what runs", async () => {
   assert.match(visibleText(build), /acme\/shop github .*Builds 1 in 30 days .*app:1 .*def4500 abc1200 Build/);
   assert.match(build.text, /href="https:\/\/ci\.test\/9"/);
   assert.match(build.text, /aria-label="Builds a day from [^"]+: 1 in all"/);
+  const today = `from=${day(0)}&to=${day(0)}`;
+  assert.match(build.text, `?${today.replace("&", "&#38;")}" tabindex="-1" aria-label="`);
+  for (const tab of ["build", "release"]) {
+    assert.match(visibleText(await browser.get(`${path}?tab=${tab}&${today}`)), / 1 from .* Show all 30 days .*app:1/);
+    assert.match(visibleText(await browser.get(`${path}?tab=${tab}&from=${day(-3)}&to=${day(-2)}`)), / 0 from /);
+    for (const wrong of [`from=${day(0)}&to=${day(-1)}`, "from=x&to=y", "from=2020-01-01&to=2020-01-02"])
+      assert.match(visibleText(await browser.get(`${path}?tab=${tab}&${wrong}`)), / 1 in 30 days /);
+  }
   assert.match((await browser.get(`${path}?days=90`)).text, /aria-label="Builds a week from [^"]+: 1 in all"/);
   assert.is((await browser.get(`${path}?days=-1&tab=x&page=y`)).status, 200);
   assert.match(visibleText(await browser.get(`${path}?page=999999`)), /beyond the end/);

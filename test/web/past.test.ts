@@ -125,13 +125,104 @@ test("an environment is that of its snapshot in force, and its later snapshots d
     visibleText(await then(given, "/environments/production?tab=policies")),
     "Policies in force then as evaluated in #1 baseline v1",
   );
-  assert.match(visibleText(await then(given, "/environments/production?tab=log")), "This tab is as of now");
+  const log = visibleText(await then(given, "/environments/production?tab=log"));
+  assert.match(log, /#1 report of \S+ Non-compliant 1 ran, 1 failed 1 h /);
+  assert.not.match(log, /#2|This tab is as of now/);
   assert.match(visibleText(await then(given, "/environments/production/2")), "Snapshot #2 was taken after that moment");
   assert.match(visibleText(await then(given, "/environments/production/-1")), "production #1 ");
   assert.match(visibleText(await then(given, "/environments/staging")), "staging did not exist then");
   await then(given, "/environments/absent", 404);
   const before = await show(given.browser, `/${given.at.org}/environments/production?at=${text(given.born + 60)}`);
   assert.match(visibleText(before), "There was no snapshot yet");
+});
+
+test("the tabs of an environment have what was stored until then", async () => {
+  const given = await story();
+  const tab = async (name: string, more = ""): Promise<string> =>
+    visibleText(await then(given, `/environments/production?tab=${name}${more}`));
+  const events = await tab("events");
+  assert.match(events, /shell ?:1 started in #1/);
+  assert.not.match(events, "#2");
+  assert.match(await tab("events", "&days=1"), /started in #1/);
+  // Both snapshots are on the list of now.
+  const present = visibleText(await show(given.browser, `/${given.at.org}/environments/production?tab=events`));
+  assert.match(present, /became compliant in #2/);
+  pass(10 * 86_400);
+  given.browser = await signIn(server, `${given.at.org}-admin`);
+  assert.match(await tab("events", "&days=1"), /started in #1/, "a period counts back from the moment");
+  assert.match(await tab("diff"), "len(snapshots) == 1");
+  assert.match(await tab("diff", "&left=production%231&right=production%232"), "len(snapshots) == 1");
+  assert.match(await tab("diff", "&left=production%231&right=production"), /#1 .*No verdict|Same|no change/i);
+  assert.match(await tab("deployments"), "No deployments in the last 30 days");
+  for (const name of ["events", "log", "diff", "deployments"])
+    assert.not.match(await tab(name), /as of now: |Not kept/);
+  const before = `/${given.at.org}/environments/production?tab=events&at=${text(given.born + 60)}`;
+  assert.match(visibleText(await show(given.browser, before)), "There was no snapshot yet");
+});
+
+test("what changed ends at the moment, from which its period counts", async () => {
+  const given = await story();
+  pass(20 * 86_400);
+  given.browser = await signIn(server, `${given.at.org}-admin`);
+  const changes = async (query: string): Promise<string> => visibleText(await then(given, `/changes${query}`));
+  const end = text(given.failing).slice(0, 16).replace("T", " ");
+  for (const query of ["", "?from=12hours", `?from=12hours&to=${text(given.end)}`]) {
+    const shown = await changes(query);
+    assert.match(shown, `to ${end} UTC`);
+    assert.match(shown, "shell");
+    assert.not.match(shown, /Subscribe|Nothing changed in staging/);
+  }
+  assert.match(await changes("?from=30mins"), "Nothing changed");
+  assert.match(await changes("?from=yesterday"), "These changes cannot be shown");
+  assert.match(await changes(`?from=${text(given.end)}`), /Nothing changed|cannot be shown/);
+});
+
+test("the period of an audit binder ends at the moment, unless the address says another end", async () => {
+  const given = await story();
+  const end = text(given.failing).slice(0, 16).replace("T", " ");
+  const binder = async (more: string): Promise<string> =>
+    visibleText(await then(given, `/audit-binder?environment=production${more}`));
+  assert.match(await binder(""), new RegExp(`to ${end}, UTC`));
+  assert.match(await binder(""), "This page shows the present.");
+  assert.not.match(await binder(`&to=${text(given.end)}`), new RegExp(`to ${end}, UTC`));
+});
+
+test("artifacts of the past are searched and filtered by the verdict of then", async () => {
+  const given = await story();
+  const flow = await server.given.flow(given.at);
+  await server.given.trail(given.at, { flow, name: "release" });
+  for (const [name, fingerprint] of [
+    ["shell", given.fingerprint],
+    ["tool", freshFingerprint()],
+  ] as const)
+    await server.given.artifact(given.at, { flow, trail: "release", name, filename: name, fingerprint });
+  const moment = text(pass(60));
+  pass(60);
+  const list = async (query: string): Promise<string> =>
+    visibleText(await show(given.browser, `/${given.at.org}/artifacts?at=${moment}${query}`));
+  assert.match(await list(""), /All 2 Non-compliant 0 Unknown 0 Compliant 1 Ran nowhere 1 .*2 artifacts/);
+  assert.match(await list("&search=SHE"), /1 artifact .*shell/);
+  assert.match(await list("&state=NOT-RUNNING"), /1 artifact .*tool .*nowhere/);
+  assert.match(await list("&search=nothing"), /No artifact matches/);
+  assert.match(await list("&state=bogus"), /2 artifacts/);
+});
+
+test("the time is asked for on the page that a person is on, or on the overview where nothing is kept", async () => {
+  const { at, browser } = await story();
+  const menuOf = async (path: string): Promise<string> => {
+    const { text: page } = await show(browser, `/${at.org}${path}`);
+    return /<details class="when-menu"[\s\S]*?<form method="get" action="([^"]*)"/.exec(page)?.[1] ?? "";
+  };
+  assert.match(await menuOf("/environments/production?tab=log"), /\/environments\/production$/);
+  assert.match(await menuOf("/policies"), /\/policies$/);
+  for (const path of ["/flows", "/settings/members", "/controls"])
+    assert.match(await menuOf(path), new RegExp(`/${at.org}$`), path);
+  const asked = await show(browser, `/${at.org}/search?time=1`);
+  assert.match(visibleText(asked), "Which moment? Show everything as of");
+  assert.match(asked.text, new RegExp(`action="[^"]*/${at.org}"`));
+  const commands = await show(browser, `/${at.org}/search?q=${encodeURIComponent("> go to a")}`);
+  assert.match(commands.text, /href="[^"]*search\?time=1"/);
+  assert.not.match(visibleText(commands), /in which environment/);
 });
 
 test("the list of environments has those of then with their states", async () => {

@@ -36,10 +36,13 @@ export function parseSides<Field extends string>(
   return sides;
 }
 
-/** @throws AppError not_found for an unknown environment or snapshot */
-export function findSide(context: LargeReadContext, side: RequestedSide): SnapshotPlace {
+/**
+ * @param asOf epoch seconds of a moment: the snapshot in force then counts as the latest; null for the present
+ * @throws AppError not_found for an unknown environment or snapshot
+ */
+export function findSide(context: LargeReadContext, side: RequestedSide, asOf: number | null = null): SnapshotPlace {
   const environment = context.store.environments.require(context.organization, side.name);
-  return { environment, snapshot: requireSnapshot(context, environment, side) };
+  return { environment, snapshot: requireSnapshot(context, environment, { ...side, asOf }) };
 }
 
 /** How many artifacts run in a snapshot. */

@@ -1,10 +1,12 @@
 /** The artifacts of an organization as of a moment: what had been reported, and where it ran then. */
 import { Type } from "typebox";
 import type { Static } from "typebox";
+import { PAST_STATES } from "../../domain/compliance/past-states.ts";
+import type { PastState } from "../../domain/compliance/past-states.ts";
 import { NO_BODY } from "../../http/operation.ts";
-import { Closed, Nullable, named } from "../../http/schema.ts";
+import { Closed, Nullable, OneOf, named } from "../../http/schema.ts";
 import { fromSqlBoolean } from "../../store/db/database.ts";
-import type { PastArtifactRow } from "../../store/environments/history/past.ts";
+import type { PastArtifactRow } from "../../store/environments/history/past-artifacts.ts";
 import { largeRead } from "../context.ts";
 import type { LargeReadContext } from "../context.ts";
 import { AtMoment, parseMoment, resolveMoment } from "../moment.ts";
@@ -17,6 +19,9 @@ const MAX_NAMED = 3;
 const MAX_ENVIRONMENTS = 8;
 const MAX_RUNS = 4;
 const MAX_PER_PAGE = 50;
+/** What is counted or searched on the main thread: some milliseconds. */
+const MAX_INLINE_ARTIFACTS = 2_000;
+const MAX_INLINE_ENVIRONMENTS = 20;
 
 const PastArtifact = named(
   "PastArtifact",
@@ -79,7 +84,8 @@ export const listPastArtifacts = largeRead({
   summary: "List the artifacts of an organization as of a moment",
   description:
     "The artifacts that had been reported by then and are still stored, newest first, and where they ran at that " +
-    "moment. The state of their evidence is kept as it is now, and left out.",
+    "moment. The state is the stored verdict of what ran, the worst where it ran in several environments: that of " +
+    "the evidence is kept as it is now, and left out.",
   permission: "artifact:read",
   audit: null,
   origin: "assay",
@@ -88,6 +94,9 @@ export const listPastArtifacts = largeRead({
     ...AtMoment,
     per_page: Type.Optional(Type.Integer({ minimum: 1, maximum: MAX_PER_PAGE, default: 25 })),
     after: Type.Optional(Type.String({ description: "`next` of the page before" })),
+    name: Type.Optional(Type.String({ maxLength: 256, description: "Part of the name, in any case" })),
+    state: Type.Optional(OneOf(PAST_STATES, { description: "The verdict where it ran then" })),
+    counts: Type.Optional(Type.Boolean({ default: false, description: "Adds `total` and `states`" })),
   }),
   body: NO_BODY,
   responses: {
@@ -98,6 +107,12 @@ export const listPastArtifacts = largeRead({
         Closed({
           data: Type.Array(PastArtifact),
           next: Nullable(Type.String({ description: "For `after` of the next page; null at the end" })),
+          total: Type.Optional(Type.Integer({ description: "With `counts`: how many match" })),
+          states: Type.Optional(
+            Closed(Object.fromEntries(PAST_STATES.map((state) => [state, Type.Integer()])), {
+              description: "With `counts`: how many match in each state, whatever `state` asks for",
+            }),
+          ),
         }),
       ),
     },
@@ -108,18 +123,41 @@ export const listPastArtifacts = largeRead({
       moment: parseMoment(query.at, context.now()),
       before: query.after ? parseCursor("after", query.after) : null,
     }),
+  isLarge: (context, { query }) =>
+    (query.counts === true || query.name !== undefined || query.state !== undefined) &&
+    (context.store.artifactLists.isMoreThan(context.organization.id, MAX_INLINE_ARTIFACTS) ||
+      context.store.past.countEver(context.organization.id) > MAX_INLINE_ENVIRONMENTS),
   handle(context, { query }, { moment, before }) {
     const { store, organization } = context;
     const at = resolveMoment(context, moment);
     const limit = query.per_page ?? 25;
-    const rows = store.past.listArtifacts(organization.id, { at, before, limit: limit + 1 });
+    const hasStates = query.counts === true || query.state !== undefined;
+    const filter = {
+      organizationId: organization.id,
+      at,
+      search: query.name ?? "",
+      state: query.state ?? null,
+      ran: hasStates ? store.pastArtifacts.readRunning(placesAt(context, at)) : new Map(),
+    };
+    const rows = store.pastArtifacts.list(filter, { before, limit: limit + 1 });
     const shown = rows.slice(0, limit);
+    const states = query.counts === true ? store.pastArtifacts.countStates(filter) : null;
     return {
       status: 200,
       body: {
         data: shown.map((row) => presentArtifact(context, row, at)),
         next: rows.length > limit ? toCursor((shown.at(-1) as PastArtifactRow).id) : null,
+        ...(states === null ? {} : { total: totalOf(states, filter.state), states }),
       },
     };
   },
 });
+
+/** The physical environments of a moment with their snapshots in force. */
+const placesAt = ({ store, organization }: LargeReadContext, at: number): { id: number; idx: number }[] =>
+  store.past
+    .listExisting(organization.id, at)
+    .flatMap(({ id, idx, type }) => (idx === null || type === "logical" ? [] : [{ id, idx }]));
+
+const totalOf = (states: Record<PastState, number>, state: PastState | null): number =>
+  state === null ? PAST_STATES.reduce((sum, one) => sum + states[one], 0) : states[state];

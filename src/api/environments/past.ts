@@ -19,6 +19,7 @@ import { fromSqlBoolean } from "../../store/db/database.ts";
 import { largeRead } from "../context.ts";
 import type { LargeReadContext } from "../context.ts";
 import { AtMoment, prepareMoment, resolveMoment } from "../moment.ts";
+import type { RequestedMoment } from "../moment.ts";
 import { definePaging } from "../paging.ts";
 import { EnvironmentPath, OrgPath } from "../paths.ts";
 import { OverviewFailingArtifact, presentFailing } from "./overview.ts";
@@ -218,6 +219,22 @@ function readDeployments({ store: { overview }, organization: { id } }: LargeRea
 export const hasManyEnvironments = ({ store, organization }: LargeReadContext): boolean =>
   store.past.countEver(organization.id) > MAX_INLINE_ENVIRONMENTS;
 
+/** What `isLarge` of a request looked up. */
+const LOOKED_UP = new WeakMap<RequestedMoment, { at: number; rows: readonly PastEnvironmentRow[] }>();
+
+/**
+ * The environments that existed at a moment, looked up once: `isLarge` and `handle` of a request read one moment of the
+ * database. Another thread has a copy of the request, so it looks them up itself.
+ */
+function lookUp(context: LargeReadContext, moment: RequestedMoment) {
+  const known = LOOKED_UP.get(moment);
+  if (known) return known;
+  const at = resolveMoment(context, moment);
+  const found = { at, rows: context.store.past.listExisting(context.organization.id, at) };
+  LOOKED_UP.set(moment, found);
+  return found;
+}
+
 export const getPastOverview = largeRead({
   id: "get_past_overview",
   method: "GET",
@@ -238,14 +255,13 @@ export const getPastOverview = largeRead({
   prepare: prepareMoment,
   isLarge(context, _request, moment) {
     if (hasManyEnvironments(context)) return true;
-    const rows = context.store.past.listExisting(context.organization.id, resolveMoment(context, moment));
+    const { rows } = lookUp(context, moment);
     const passed = listFailingPlaces(rows).map(({ snapshot_count: count, idx }) => count - (idx ?? count));
     return passed.reduce((sum, one) => sum + one, 0) > MAX_INLINE_SNAPSHOTS;
   },
   handle(context, _request, moment) {
     const { store, organization } = context;
-    const at = resolveMoment(context, moment);
-    const rows = store.past.listExisting(organization.id, at);
+    const { at, rows } = lookUp(context, moment);
     const policies = findPolicies(context, rows);
     const failing = listFailingPlaces(rows).flatMap(({ id, idx }) =>
       store.past.listFailingIn(id, idx as number, MAX_FAILING),

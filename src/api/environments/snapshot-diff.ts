@@ -6,10 +6,14 @@ import { Closed, Message, OneOf } from "../../http/schema.ts";
 import { presentSnapshotDiff } from "../../contract/comparison/present-snapshot-diff.ts";
 import { estimateWouldMs } from "../../contract/comparison/would-start.ts";
 import { SnapshotDiff } from "../../contract/comparison/snapshot-diff-shapes.ts";
+import type { SnapshotPlace } from "../../contract/snapshot-rows.ts";
 import { largeRead } from "../context.ts";
+import type { LargeReadContext } from "../context.ts";
+import { AtMoment, parseMoment, resolveMoment } from "../moment.ts";
 import { definePaging } from "../paging.ts";
 import { OrgPath } from "../paths.ts";
 import { SideExpression, countArtifacts, findSide, parseSides } from "./diff-sides.ts";
+import type { RequestedSide } from "./diff-sides.ts";
 
 const PAGES = definePaging({ perPage: 25, maxPerPage: 100 });
 
@@ -36,7 +40,8 @@ export const compareSnapshots = largeRead({
     "upgrades, `sets` counts those between the same versions and commits. An artifact whose verdict turned with its " +
     "upgrade is in both lists. `turned` is the snapshot since which the environment has the verdict of " +
     "`snappish2`; null for two environments, and where `snappish1` has the same verdict. Between two environments, " +
-    "`would` says whether the newer version would be compliant in the other one.",
+    "`would` says whether the newer version would be compliant in the other one. With `at`, the snapshot in force at " +
+    "that moment counts as the latest, durations count from it, and `would` is null: nothing is evaluated.",
   permission: "environment:read",
   audit: null,
   params: OrgPath,
@@ -53,6 +58,7 @@ export const compareSnapshots = largeRead({
       }),
     ),
     set: Type.Optional(Type.String({ maxLength: 20, description: "Only upgrades of this set" })),
+    at: Type.Optional(AtMoment.at),
     ...PAGES.query,
   }),
   body: NO_BODY,
@@ -61,27 +67,46 @@ export const compareSnapshots = largeRead({
     404: { description: "No such environment or snapshot", schema: Message },
   },
   example: { params: { org: "acme" }, query: { snappish1: "staging", snappish2: "production" } },
-  async prepare(context, { query: { snappish1, snappish2 } }) {
-    const at = context.now();
-    return { at, ...parseSides({ snappish1, snappish2 }, at) };
+  async prepare(context, { query: { snappish1, snappish2, at } }): Promise<Requested> {
+    const now = context.now();
+    if (at === undefined) return { now, moment: null, sides: parseSides({ snappish1, snappish2 }, now) };
+    return { now, moment: parseMoment(at, now), sides: { snappish1, snappish2 } };
   },
-  isLarge(context, { query }, { snappish1, snappish2 }) {
-    const [first, last] = [findSide(context, snappish1), findSide(context, snappish2)];
+  isLarge(context, { query }, requested) {
+    const { from, to } = findSides(context, requested);
     const { perPage } = PAGES.window(query);
     return (
       perPage > MAX_INLINE_CHANGES ||
-      perPage * estimateWouldMs(context.store, { from: first, to: last }) > MAX_INLINE_WOULD_MS ||
-      countArtifacts(first) + countArtifacts(last) > MAX_INLINE_ARTIFACTS ||
-      (first.environment.id === last.environment.id && last.snapshot.idx - first.snapshot.idx > MAX_INLINE_SNAPSHOTS)
+      perPage * estimateWouldMs(context.store, { from, to }) > MAX_INLINE_WOULD_MS ||
+      countArtifacts(from) + countArtifacts(to) > MAX_INLINE_ARTIFACTS ||
+      (from.environment.id === to.environment.id && to.snapshot.idx - from.snapshot.idx > MAX_INLINE_SNAPSHOTS)
     );
   },
-  handle(context, { query }, { at, snappish1, snappish2 }) {
+  handle(context, { query }, requested) {
     const { page, perPage, offset } = PAGES.window(query);
-    const body = presentSnapshotDiff(
-      context,
-      { from: findSide(context, snappish1), to: findSide(context, snappish2) },
-      { kind: query.kind ?? null, search: query.search ?? "", set: query.set ?? null, page, perPage, offset, at },
-    );
+    const evaluatedAt = requested.moment === null ? requested.now : null;
+    const selection = { kind: query.kind ?? null, search: query.search ?? "", set: query.set ?? null };
+    const body = presentSnapshotDiff(context, findSides(context, requested), {
+      ...selection,
+      page,
+      perPage,
+      offset,
+      evaluatedAt,
+    });
     return { status: 200, body };
   },
 });
+
+type Texts = { snappish1: string; snappish2: string };
+/** Of the present, or as of a moment: then the sides are read where the moment is known, which may be a snapshot. */
+type Requested = { now: number } & (
+  | { moment: null; sides: Record<keyof Texts, RequestedSide> }
+  | { moment: ReturnType<typeof parseMoment>; sides: Texts }
+);
+
+/** @throws AppError invalid for an expression that is none, not_found for an unknown environment or snapshot */
+function findSides(context: LargeReadContext, requested: Requested): { from: SnapshotPlace; to: SnapshotPlace } {
+  const asOf = requested.moment === null ? null : resolveMoment(context, requested.moment);
+  const sides = requested.moment === null ? requested.sides : parseSides(requested.sides, asOf as number);
+  return { from: findSide(context, sides.snappish1, asOf), to: findSide(context, sides.snappish2, asOf) };
+}

@@ -51,7 +51,18 @@ export const listSnapshotOutlines = operation({
   audit: null,
   origin: "assay",
   params: EnvironmentPath,
-  query: Closed(PAGES.query),
+  query: Closed({
+    ...PAGES.query,
+    until: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: Number.MAX_SAFE_INTEGER,
+        description:
+          "Index of the newest snapshot that is listed, as if it were the latest: with the one in force at a moment, " +
+          "the list is as of then",
+      }),
+    ),
+  }),
   body: NO_BODY,
   responses: {
     200: { description: "One page", schema: PageOf("SnapshotOutlineList", SnapshotOutline) },
@@ -59,12 +70,13 @@ export const listSnapshotOutlines = operation({
   },
   example: { params: { org: "acme", env_name: "production" } },
   handle({ store, organization }, { params, query }) {
-    const { id, snapshot_count: total } = store.environments.require(organization, params.env_name);
+    const { id, snapshot_count: count } = store.environments.require(organization, params.env_name);
+    const total = Math.min(count, query.until ?? count);
     const { page, perPage, offset, limit } = PAGES.window(query);
     const last = total - offset;
     const first = Math.max(1, last - limit + 1);
     // With the snapshot after the page, whose time ends the newest one.
-    const rows = last < 1 ? [] : store.snapshotPages.listOutlines(id, first, last + 1);
+    const rows = last < 1 ? [] : store.snapshotPages.listOutlines(id, first, Math.min(last + 1, total));
     const data = rows.flatMap((row, at) => (row.idx > last ? [] : presentOutline(row, rows[at - 1] ?? null)));
     return { status: 200, body: { data, pagination: presentPagination(total, page, perPage) } };
   },

@@ -131,16 +131,28 @@ export const expressionProblem = (text: string): string =>
 
 /**
  * The snapshot at a position.
- * @param request `label` and `name`: the expression and the name of the environment as sent; `now`: epoch seconds
+ * @param request `label` and `name`: the expression and the name of the environment as sent; `now` and `asOf`: epoch
+ *   seconds. The snapshot in force at `asOf` counts as the latest, and no later one is found
  * @throws AppError not_found with the text of messages 10
  */
 export function requireSnapshot(
   { store, organization }: LargeReadContext,
   environment: EnvironmentRow,
-  { position, label, name, now }: { position: Position; label: string; name: string; now: number },
+  {
+    position,
+    label,
+    name,
+    now,
+    asOf = null,
+  }: { position: Position; label: string; name: string; now: number; asOf?: number | null },
 ): SnapshotRow {
-  const count = environment.snapshot_count;
-  const index = resolvePosition(position, count, (time) => store.snapshots.findIndexAt(environment, time, now));
+  const count =
+    asOf === null
+      ? environment.snapshot_count
+      : store.snapshots.findIndexAt(environment, asOf, Number.POSITIVE_INFINITY);
+  const index = resolvePosition(position, count, (time) =>
+    store.snapshots.findIndexAt(environment, time, asOf === null ? now : Number.POSITIVE_INFINITY),
+  );
   const snapshot = index >= 1 && index <= count ? store.snapshots.find(environment.id, index) : null;
   if (!snapshot)
     throw notFound(

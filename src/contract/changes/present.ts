@@ -43,7 +43,7 @@ export function presentChanges(
   const changed = environments
     .filter(({ id }) => perEnvironment.has(id))
     .sort((one, other) => Number(places.get(one.id)?.after !== false) - Number(places.get(other.id)?.after !== false));
-  const unchanged = environments.filter(({ id }) => !busy.has(id));
+  const unchanged = environments.filter(({ id, created_at: created }) => !busy.has(id) && created <= scope.to);
   return {
     from: scope.from,
     to: scope.to,

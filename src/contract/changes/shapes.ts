@@ -150,7 +150,9 @@ export const ChangeList = named(
       description: "Environments with changes: at most 100, those that fail first, then by name",
     }),
     environments_total: Count,
-    unchanged: Type.Array(Type.String(), { description: "Environments without any change, at most 20, by name" }),
+    unchanged: Type.Array(Type.String(), {
+      description: "Environments that existed then, without any change, at most 20, by name",
+    }),
     unchanged_total: Count,
     data: Type.Array(ChangeEntry),
     pagination: Pagination,

@@ -42,14 +42,16 @@ type DiffSelection = {
   offset: number;
 };
 
+/** @param selection.evaluatedAt epoch seconds at which versions are tried in the other environment; null: not at all */
 export function presentSnapshotDiff(
   context: PresenterContext,
   { from, to }: Sides,
-  selection: DiffSelection & { at: number },
+  selection: DiffSelection & { evaluatedAt: number | null },
 ): Value {
   const isSame = from.environment.id === to.environment.id;
   const builds = createBuildReader(context);
-  const would = createWouldReader(context, { from, to }, selection.at);
+  const { evaluatedAt } = selection;
+  const would = evaluatedAt === null ? () => null : createWouldReader(context, { from, to }, evaluatedAt);
   const reader = createReader(context, { from, to }, { builds, would });
   const findPolicyTurn = isSame ? createPolicyTurnFinder(context, { from, to }) : () => null;
   const compared = compareArtifacts(context, { from, to }, selection);

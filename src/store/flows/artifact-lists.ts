@@ -1,6 +1,6 @@
 /** Pages of artifact records, newest first, and how many there are in each state. Read-only. */
 import type { State } from "../../domain/compliance/artifact.ts";
-import type { Db } from "../db/types.ts";
+import type { Db, DbReader } from "../db/types.ts";
 import { LISTED_ARTIFACTS } from "./artifacts.ts";
 import type { PlacedArtifactRow } from "./artifacts.ts";
 
@@ -24,7 +24,8 @@ type Condition = { sql: string; values: Bound };
  */
 const MAX_LOOKED_UP = 2_000;
 
-export function artifactListStore(db: Db) {
+/** Finds artifacts by a part of their names, for other conditions on `a`. */
+export function artifactNames(db: DbReader) {
   // The names are read from an index; the records of other names are not read at all.
   const named = db
     .prepare<[number, string], number>(
@@ -33,14 +34,21 @@ export function artifactListStore(db: Db) {
     )
     .pluck();
 
-  function nameCondition({ organizationId, search = "" }: ArtifactFilter): Condition | null {
-    if (search === "") return null;
-    const pattern = `%${search.replace(/[\\%_]/g, String.raw`\$&`)}%`;
-    const ids = named.all(organizationId, pattern);
-    return ids.length <= MAX_LOOKED_UP
-      ? { sql: "a.id IN (SELECT value FROM json_each(?))", values: [JSON.stringify(ids)] }
-      : { sql: "a.filename LIKE ? ESCAPE '\\'", values: [pattern] };
-  }
+  return {
+    /** Null for an empty search, which matches all. */
+    conditionOf({ organizationId, search = "" }: Pick<ArtifactFilter, "organizationId" | "search">): Condition | null {
+      if (search === "") return null;
+      const pattern = `%${search.replace(/[\\%_]/g, String.raw`\$&`)}%`;
+      const ids = named.all(organizationId, pattern);
+      return ids.length <= MAX_LOOKED_UP
+        ? { sql: "a.id IN (SELECT value FROM json_each(?))", values: [JSON.stringify(ids)] }
+        : { sql: "a.filename LIKE ? ESCAPE '\\'", values: [pattern] };
+    },
+  };
+}
+
+export function artifactListStore(db: Db) {
+  const names = artifactNames(db);
 
   const countBy = ({ sql, values }: Condition): number =>
     db.prepare<[Bound], number>(`SELECT count(*) FROM artifacts a WHERE ${sql}`).pluck().get(values) ?? 0;
@@ -54,7 +62,7 @@ export function artifactListStore(db: Db) {
     isMoreThan: (organizationId: number, count: number): boolean => after.get(organizationId, count) !== undefined,
     /** The records that match: pages of them, and their number by state. */
     select(filter: ArtifactFilter) {
-      const name = nameCondition(filter);
+      const name = names.conditionOf(filter);
       return {
         /** One page, row by row. */
         list({ limit, offset }: { limit: number; offset: number }): IterableIterator<PlacedArtifactRow> {

@@ -126,11 +126,24 @@ function createPalette(address: string, text: string): HTMLDialogElement {
   return dialog;
 }
 
-/** Commands that need an environment ask for it in the palette; other links lead where they lead. */
+/**
+ * Commands that need an environment ask for it in the palette, and the one that needs a time in the menu of the page;
+ * other links lead where they lead.
+ */
 function takeClicks(dialog: HTMLDialogElement, choose: (command: string) => void): void {
   dialog.addEventListener("click", (event) => {
     const option = (event.target as Element).closest<HTMLAnchorElement>("a[role=option]");
-    const command = option && new URL(option.href).searchParams.get("choose");
+    const asked = option && new URL(option.href).searchParams;
+    const menu = asked?.has("time") === true ? document.querySelector<HTMLElement>("#frame [data-time-menu]") : null;
+    const command = asked?.get("choose");
+    if (menu && !event.ctrlKey && !event.metaKey && !event.shiftKey) {
+      event.preventDefault();
+      // A click outside of a menu closes it.
+      event.stopPropagation();
+      dialog.close();
+      menu.click();
+      return;
+    }
     if (!command || event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
     choose(command);

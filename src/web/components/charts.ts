@@ -1,14 +1,47 @@
 /** Charts, drawn on the server: geometry in attributes, colours by class, and a sentence that says what they show. */
 import { scaleBand, scaleLinear } from "d3-scale";
 import { html } from "../html.ts";
-import type { Html } from "../html.ts";
-import { formatNumber } from "./state.ts";
+import type { Html, Value } from "../html.ts";
+import { icon } from "./icon.ts";
+import { formatNumber, plural } from "./state.ts";
 
-type Colour = "ok" | "bad" | "allow" | "none" | "bar";
-type Part = { colour: Colour; value: number };
+type Colour = "ok" | "bad" | "allow" | "none" | "bar" | "cover" | "track";
+/** @property href the list that it counts */
+type Part = { colour: Colour; value: number; words?: string; href?: string };
 
+/** The list that a bar counts, and what a link to it says. */
+type Counted = { href: string; words: string };
 /** One bar: its parts from the base line up. `label` stands below it, empty for none. */
-type Bar = { label: string; parts: readonly Part[]; isCurrent?: boolean };
+type Bar = { label: string; parts: readonly Part[]; isCurrent?: boolean; counted?: Counted | null };
+
+/**
+ * A part of a chart as a link, for a pointer. It may be thinner than 24 px (WCAG 2.5.8): beside every chart with such
+ * links there are others to the same lists, which are those for the keyboard.
+ * @param area what can be hit, as attributes of a rectangle
+ */
+const barLink = ({ href, words }: Counted, area: Html, drawn: Value): Html =>
+  html`<a class="c-link" href="${href}" tabindex="-1" aria-label="${words}"><title>${words}</title><rect
+class="c-hit" ${area}/>${drawn}</a>`;
+
+/** Of a bar that counts something in a day or week; null for none. */
+export const countedIn = (
+  amount: number,
+  { day, what = "deployment", href }: { day: string; what?: string; href: string },
+): Counted | null => (amount === 0 ? null : { href, words: `${day}: ${plural(amount, what)}` });
+
+/** What a chart with links is to a screen reader: an image has no links in it. */
+const roleOf = (hasLinks: boolean): string => (hasLinks ? "group" : "img");
+
+/** The lists behind the bars of a chart, for keyboards and fingers. @param summary what the bars stand for: "By day" */
+export const barList = (summary: string, bars: readonly (Counted | null)[]): Html | null => {
+  const links = bars.flatMap((bar) =>
+    bar === null ? [] : [html`<li><a class="grow name" href="${bar.href}">${bar.words}</a></li>`],
+  );
+  return links.length === 0
+    ? null
+    : html`<details class="bar-list"><summary>${summary}${icon("chevron-down", "12")}</summary><ul
+class="rows rows-dense">${links.reverse()}</ul></details>`;
+};
 
 const [WIDTH, HEIGHT] = [288, 116];
 const [TOP, BASE] = [12, 92];
@@ -35,15 +68,19 @@ x="${left - 10}" y="${at + 3.5}" text-anchor="end">${formatNumber(tick)}</text>`
     index < bars.length - 1
       ? 0
       : Math.min(0, WIDTH - (x(index) ?? 0) - x.bandwidth() / 2 - (label.length * DIGIT_WIDTH) / 2);
-  const drawn = bars.map(({ label, parts, isCurrent }, index) => {
+  const drawn = bars.map(({ label, parts, isCurrent, counted = null }, index) => {
     const at = round(x(index) ?? 0);
     const text =
       label !== "" &&
       html`<text class="c-text${isCurrent && " c-strong"}" x="${round(at + x.bandwidth() / 2 + shiftOf(label, index))}"
 y="112" text-anchor="middle">${label}</text>`;
-    return html`${stack(parts, { x: at, width: round(x.bandwidth()), heightOf: (value) => BASE - y(value) })}${text}`;
+    const bar = stack(parts, { x: at, width: round(x.bandwidth()), heightOf: (value) => BASE - y(value) });
+    const slot = html`x="${round(at - (x.step() - x.bandwidth()) / 2)}" width="${round(x.step())}" y="0"
+height="${BASE}"`;
+    return html`${counted === null ? bar : barLink(counted, slot, bar)}${text}`;
   });
-  return html`<svg class="chart" viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img"
+  const role = roleOf(bars.some(({ counted = null }) => counted !== null));
+  return html`<svg class="chart" viewBox="0 0 ${WIDTH} ${HEIGHT}" role="${role}"
 aria-label="${sentence}">${grid}${drawn}</svg>`;
 }
 
@@ -70,15 +107,18 @@ function stack(
 export function segments(parts: readonly Part[], sentence: string): Html {
   const total = parts.reduce((sum, { value }) => sum + value, 0);
   let from = 0;
-  const drawn = parts.map(({ colour, value }) => {
+  const drawn = parts.map(({ colour, value, words = "", href }) => {
     if (value <= 0) return null;
     const share = (value / total) * 100;
     const at = from;
     from += share;
-    return html`<rect class="c-${colour}" x="${at.toFixed(2)}%" width="${share.toFixed(2)}%" height="6"/>`;
+    const place = html`x="${at.toFixed(2)}%" width="${share.toFixed(2)}%" height="6"`;
+    const rect = html`<rect class="c-${colour}" ${place}/>`;
+    return href === undefined ? rect : barLink({ href, words: `${formatNumber(value)} ${words}` }, place, rect);
   });
   const track = total === 0 && html`<rect class="c-track" width="100%" height="6"/>`;
-  return html`<svg class="seg" role="img" aria-label="${sentence}">${track}${drawn}</svg>`;
+  const role = roleOf(total > 0 && parts.some(({ href }) => href !== undefined));
+  return html`<svg class="seg" role="${role}" aria-label="${sentence}">${track}${drawn}</svg>`;
 }
 
 /** Artifacts by verdict. */
@@ -86,23 +126,23 @@ type Verdicts = { compliant: number; failing: number; unknown: number };
 
 /**
  * `9 running, 1 failing`, with a bar of the shares.
- * @param lists where these are listed
+ * @param listOf where these are listed: all of them, or those in a state
  * @param isPast whether it is about what ran
  */
 export function verdictBar(
   { compliant, failing, unknown }: Verdicts,
-  lists: { all: string; failing: string },
+  listOf: (show: "failing" | "compliant" | "unknown" | null) => string,
   { isPast = false }: { isPast?: boolean } = {},
 ): Html {
   const total = compliant + failing + unknown;
   const [running, fail] = isPast ? ["ran", "failed"] : ["running", "failing"];
-  const text = html`<a href="${lists.all}">${formatNumber(total)} ${running}${failing > 0 && ","}</a>${
-    failing > 0 && html` <a href="${lists.failing}">${formatNumber(failing)} ${fail}</a>`
+  const text = html`<a href="${listOf(null)}">${formatNumber(total)} ${running}${failing > 0 && ","}</a>${
+    failing > 0 && html` <a href="${listOf("failing")}">${formatNumber(failing)} ${fail}</a>`
   }`;
   const parts = [
-    { colour: "ok", value: compliant, words: "compliant" },
-    { colour: "bad", value: failing, words: "non-compliant" },
-    { colour: "none", value: unknown, words: "of unknown state" },
+    { colour: "ok", value: compliant, words: "compliant", href: listOf("compliant") },
+    { colour: "bad", value: failing, words: "non-compliant", href: listOf("failing") },
+    { colour: "none", value: unknown, words: "of unknown state", href: listOf("unknown") },
   ] as const;
   const named = parts.filter(({ value }) => value > 0).map(({ value, words }) => `${formatNumber(value)} ${words}`);
   const bar = segments(parts, named.join(", ") || (isPast ? "Nothing ran" : "Nothing runs"));
@@ -115,17 +155,22 @@ const BARS_HEIGHT = 96;
  * Bars side by side, one for each day.
  * @param days `label` names a day in its title @param finding the sentence for screen readers
  */
-export function dayBars(days: readonly { label: string; amount: number }[], finding: string): Html {
+export function dayBars(
+  days: readonly { label: string; amount: number; counted: Counted | null }[],
+  finding: string,
+): Html {
   const most = days.reduce((max, { amount }) => Math.max(max, amount), 1);
   const step = 100 / Math.max(1, days.length);
-  const bars = days.map(({ label, amount }, at) => {
+  const bars = days.map(({ label, amount, counted }, at) => {
     const height = Math.max(amount === 0 ? 2 : 4, Math.round((amount / most) * BARS_HEIGHT));
     const place = html`x="${(at * step).toFixed(2)}%" width="${(step * 0.72).toFixed(2)}%"`;
-    return html`<rect class="${amount === 0 ? "c-track" : "c-bar"}" ${place} y="${BARS_HEIGHT - height}"
-height="${height}"
-rx="2"><title>${label}: ${amount}</title></rect>`;
+    const rect = html`<rect class="${amount === 0 ? "c-track" : "c-bar"}" ${place} y="${BARS_HEIGHT - height}"
+height="${height}" rx="2">${counted === null && html`<title>${label}: ${amount}</title>`}</rect>`;
+    const slot = html`x="${(at * step).toFixed(2)}%" width="${step.toFixed(2)}%" y="0" height="${BARS_HEIGHT}"`;
+    return counted === null ? rect : barLink(counted, slot, rect);
   });
-  return html`<svg class="chart" height="${BARS_HEIGHT}" role="img" aria-label="${finding}">${bars}</svg><div
+  const role = roleOf(days.some(({ counted }) => counted !== null));
+  return html`<svg class="chart" height="${BARS_HEIGHT}" role="${role}" aria-label="${finding}">${bars}</svg><div
 class="axis"
 aria-hidden="true"><span>${days[0]?.label}</span><span>${days.at(-1)?.label}</span></div>`;
 }

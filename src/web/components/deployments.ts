@@ -6,6 +6,7 @@ import type { Visit } from "../page/page.ts";
 import { icon } from "./icon.ts";
 import { commit } from "./identifier.ts";
 import { card, figures, nameCell, padded, table } from "./layout.ts";
+import type { TableColumn } from "./layout.ts";
 import { badge, formatNumber, stateOfVerdict } from "./state.ts";
 import { formatSpan, time } from "./time.ts";
 
@@ -41,35 +42,43 @@ type Naming<T> = {
   sub: (deployment: T) => Value;
 };
 
+export const DEPLOYMENT_COLUMNS = [
+  { text: "Artifact" },
+  { text: "At the start", className: "w-st" },
+  { text: "Environment" },
+  { text: "Commit", className: "hide-t" },
+  { text: LEAD_TIME, isRight: true, className: "w-lead" },
+  { text: "Deployed", isRight: true },
+] as const satisfies readonly TableColumn[];
+
 export const deploymentTable = <T extends Deployment>(
-  { to, now }: Pick<Visit, "to" | "now">,
+  visit: Pick<Visit, "to" | "now">,
   deployments: readonly T[],
-  { unnamed, sub }: Naming<T>,
+  naming: Naming<T>,
 ): Html =>
   table({
     caption: "Deployments",
-    columns: [
-      { text: "Artifact" },
-      { text: "At the start", className: "w-st" },
-      { text: "Environment" },
-      { text: "Commit", className: "hide-t" },
-      { text: LEAD_TIME, isRight: true, className: "w-lead" },
-      { text: "Deployed", isRight: true },
-    ],
-    rows: deployments.map((deployment) => {
-      const { flow_name: flow, environment_name: environment, snapshot_index: index } = deployment;
-      return html`<tr>${nameCell({
-        href: flow === null ? null : to.artifact(flow, deployment.fingerprint),
-        name: html`<bdi>${deployment.artifact_name ?? unnamed(deployment)}</bdi>`,
-        sub: sub(deployment),
-        mark: icon("package"),
-      })}<td>${badge(stateOfVerdict(deployment.compliant))}</td><td class="fill">${
-        index === null ? environment : html`<a href="${to.snapshot(environment, index)}">${environment} #${index}</a>`
-      }</td><td class="hide-t">${commit(deployment.git_commit, deployment.commit_url)}</td>
+    columns: DEPLOYMENT_COLUMNS,
+    rows: deployments.map((deployment) => deploymentRow(visit, deployment, naming)),
+  });
+
+export function deploymentRow<T extends Deployment>(
+  { to, now }: Pick<Visit, "to" | "now">,
+  deployment: T,
+  { unnamed, sub }: Naming<T>,
+): Html {
+  const { flow_name: flow, environment_name: environment, snapshot_index: index } = deployment;
+  return html`<tr>${nameCell({
+    href: flow === null ? null : to.artifact(flow, deployment.fingerprint),
+    name: html`<bdi>${deployment.artifact_name ?? unnamed(deployment)}</bdi>`,
+    sub: sub(deployment),
+    mark: icon("package"),
+  })}<td>${badge(stateOfVerdict(deployment.compliant))}</td><td class="fill">${
+    index === null ? environment : html`<a href="${to.snapshot(environment, index)}">${environment} #${index}</a>`
+  }</td><td class="hide-t">${commit(deployment.git_commit, deployment.commit_url)}</td>
 ${leadCell(deployment)}
 <td class="r">${time(deployment.deployed_at, now)}</td></tr>`;
-    }),
-  });
+}
 
 /** How long after the commit, and below it after the build; later starts of a fingerprint have neither. */
 export function leadCell({

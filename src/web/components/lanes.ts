@@ -4,8 +4,8 @@ import { html } from "../html.ts";
 import type { Html, Value } from "../html.ts";
 import { formatDate } from "./time.ts";
 
-/** @property to epoch seconds; null: until now */
-export type Span = { from: number; to: number | null; isCompliant: boolean | null };
+/** @property to epoch seconds; null: until now @property href the snapshot with which it began */
+export type Span = { from: number; to: number | null; isCompliant: boolean | null; href: string; words: string };
 type Lane = {
   name: Value;
   href: string;
@@ -20,6 +20,8 @@ const DAY = 86_400;
 const TICKS = 4;
 /** Percent of the width: a shorter time is still seen. */
 const MIN_WIDTH = 0.5;
+/** Percent from which on a bar is a link: 24 px where a lane is narrow (WCAG 2.5.8). The log has what is shorter. */
+export const MIN_LINK_WIDTH = 10;
 /** Percent from the ends in which a label of the axis would cover the one of the end. */
 const END_LABELS = 14;
 /** The same for the start of a narrow axis; the style sheet says what is narrow. */
@@ -49,7 +51,7 @@ export function lanes(
     (
       lane,
     ) => html`<div class="lane-row"><a class="lane-n cut" href="${lane.href}">${lane.name}</a><svg class="chart lane"
-height="20" role="img" aria-label="${lane.label}">${grid}<rect class="c-track" width="100%" y="4" height="12"
+height="20" role="group" aria-label="${lane.label}">${grid}<rect class="c-track" width="100%" y="4" height="12"
 rx="3"/>${lane.spans.map((span) => bar(span, at, now))}</svg><span class="lane-s">${lane.state}</span></div>`,
   );
   const text = (x: number, anchor: "start" | "middle" | "end", shown: string): Html => {
@@ -63,13 +65,20 @@ rx="3"/>${lane.spans.map((span) => bar(span, at, now))}</svg><span class="lane-s
   )}${ticks.map(({ seconds, x }) => text(x, "middle", label(seconds)))}${text(100, "end", end)}</svg></div>`;
 }
 
-function bar({ from, to, isCompliant }: Span, at: (seconds: number) => number, now: number): Html {
+function bar({ from, to, isCompliant, href, words }: Span, at: (seconds: number) => number, now: number): Html {
   const end = at(to ?? now);
   const width = Math.max(end - at(from), MIN_WIDTH);
   const colour = isCompliant === true ? "c-ok" : isCompliant === false ? "c-bad" : "c-none";
   const x = percent(Math.min(at(from), 100 - width));
-  return html`<rect class="${colour}" x="${x}" y="4" width="${percent(width)}" height="12" rx="3"/>`;
+  const place = html`x="${x}" width="${percent(width)}"`;
+  const drawn = html`<rect class="${colour}" ${place} y="4" height="12" rx="3"/>`;
+  return width < MIN_LINK_WIDTH ? drawn : stretchLink({ href, words }, html`${place} y="-2"`, drawn);
 }
+
+/** A stretch of time as a link. @param place its position and width in the strip, as attributes */
+export const stretchLink = ({ href, words }: { href: string; words: string }, place: Html, drawn: Value): Html =>
+  html`<a class="c-link" href="${href}" aria-label="${words}"><title>${words}</title><rect class="c-hit" ${place}
+height="24"/>${drawn}</a>`;
 
 /** What the colours mean. */
 export const lanesLegend = (): Html =>

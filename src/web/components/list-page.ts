@@ -85,7 +85,7 @@ export async function renderList<Row>(visit: Visit, list: List<Row>): Promise<{ 
   const narrowing = [...[...items, ...more].map(({ name }) => name), "page", "after"];
   const isNarrowed = narrowing.some((name) => (query.get(name) ?? "") !== "");
   if (rows.length === 0 && !isNarrowed) return { body: inCard(empty(list.empty)), isNew: true };
-  const total = "next" in position ? null : position.total;
+  const total = position.total ?? null;
   const what = list.what[total === 1 ? 0 : 1];
   const form = items.length + more.length > 0 && filters(visit, { items, more, keep, total, what });
   const clear = here(Object.fromEntries(narrowing.map((name) => [name, null])));

@@ -18,7 +18,7 @@ export function pageOf(query: URLSearchParams): number {
 }
 
 /** Where a list stands: a page of those that are counted, or records before the token of the next ones. */
-export type ListPosition = Pagination | { next: string | null };
+export type ListPosition = Pagination | { next: string | null; total?: number };
 
 /** Numbers on either side of the page that is shown. */
 const NEIGHBOURS = 2;

@@ -40,6 +40,7 @@ const of =
 
 const PLACES: Readonly<Record<ListName, Place>> = {
   changes: { text: "Changes", icon: "pulse", path: ["changes"], href: (to, rest) => to.changes(rest) },
+  deployments: { text: "Deployments", icon: "rocket", path: ["deployments"], href: (to, rest) => to.deployments(rest) },
   flows: { text: "Flows", icon: "workflow", path: ["flows"], href: (to, rest) => to.flows(rest) },
   trails: { text: "Trails", icon: "git-commit", path: ["flows", "{flow}"], tabs: [null, "trails"], href: of("flow") },
   "flow-artifacts": {

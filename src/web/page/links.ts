@@ -32,6 +32,7 @@ export function linksFor(root: string, org: string, moment: string | null = null
     path: (path: string): string => `${root}${path}`,
     organization: (name: string = org) => at([name]),
     changes: (query?: Query) => at([org, "changes"], query),
+    deployments: (query?: Query) => at([org, "deployments"], query),
     auditBinder: (query?: Query) => at([org, "audit-binder"], query),
     flows: (query?: Query) => at([org, "flows"], query),
     flow: (flow: string, query?: Query) => at([org, "flows", flow], query),

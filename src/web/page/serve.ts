@@ -222,7 +222,10 @@ async function contentOf(page: Page, visit: Visit): Promise<Content | RawAnswer>
   try {
     // Some pages read nothing until they are asked to, so that no operation would refuse a stranger.
     if (visit.org !== "" && !visit.may({ permission: "org:read" })) throw forbidden();
-    return await page.show(visit);
+    const content = await page.show(visit);
+    // The menu with the time leads from a page without a past to the overview.
+    const hasPlace = "raw" in content || visit.org === "" || page.past !== undefined;
+    return hasPlace ? content : { timePath: `/${encodeURIComponent(visit.org)}`, ...content };
   } catch (error) {
     if (!(error instanceof AppError) || error.code === "internal") throw error;
     return errorContent(visit, error);

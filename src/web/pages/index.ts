@@ -16,6 +16,7 @@ import * as flowsFlow from "./flows/flow.ts";
 import * as flowsFlows from "./flows/flows.ts";
 import * as flowsTrail from "./flows/trail.ts";
 import * as homeChanges from "./home/changes.ts";
+import * as homeDeployments from "./home/deployments.ts";
 import * as homeKeyboard from "./home/keyboard.ts";
 import * as homeMore from "./home/more.ts";
 import * as homeOverview from "./home/overview.ts";
@@ -56,6 +57,7 @@ const files: readonly object[] = [
   flowsFlows,
   flowsTrail,
   homeChanges,
+  homeDeployments,
   homeKeyboard,
   homeMore,
   homeOverview,

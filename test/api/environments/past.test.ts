@@ -225,6 +225,57 @@ test("artifacts come in pages, newest first", async () => {
   assert.is((await call(at, "artifacts", moment, "&after=nonsense")).status, 400);
 });
 
+test("artifacts are searched by name and filtered by the verdict where they ran, with true totals", async () => {
+  const { at, production, failing, allowed } = await story();
+  const flow = await server.given.flow(at);
+  await server.given.trail(at, { flow, name: "release" });
+  const report = (filename: string, fingerprint: string) =>
+    server.given.artifact(at, { flow, trail: "release", name: filename.replace("%", ""), filename, fingerprint });
+  // Reported later than it ran, as by a pipeline that is late; only the record of the artifact is looked at.
+  await report("shell", PRINTS[0]);
+  await report("100%_tool", PRINTS[1]);
+  const reported = pass(10);
+  await report("later", PRINTS[2]);
+  const list = async (more: string, moment = reported) => {
+    const body = await read(at, "artifacts", moment, `&counts=true${more}`);
+    return { names: body["data"].map(({ name }: any) => name), total: body["total"], states: body["states"] };
+  };
+  const states = { "NON-COMPLIANT": 0, UNKNOWN: 0, COMPLIANT: 1, "NOT-RUNNING": 1 };
+  assert.equal(await list(""), { names: ["100%_tool", "shell"], total: 2, states });
+  assert.equal(await list("&state=COMPLIANT"), { names: ["shell"], total: 1, states });
+  assert.equal(await list("&state=NOT-RUNNING&per_page=1"), { names: ["100%_tool"], total: 1, states });
+  assert.equal(await list("&state=NON-COMPLIANT"), { names: [], total: 0, states });
+  const found = { ...states, COMPLIANT: 0 };
+  assert.equal(await list(`&name=${encodeURIComponent("0%_TO")}`), { names: ["100%_tool"], total: 1, states: found });
+  assert.equal((await list("&name=_hell")).names, [], "a wildcard is a character");
+  assert.equal((await list("&name=shell&state=NOT-RUNNING")).total, 0);
+  // As of an earlier moment nothing had been reported.
+  assert.is((await list("", failing)).total, 0);
+  assert.is((await list("", allowed)).total, 0);
+  // A second environment where it fails decides: the worst verdict counts.
+  const other = world.environment(at);
+  world.attach(at, other, "provenance");
+  await server.given.policy(at, { name: "named", yaml: "artifacts:\n  attestations:\n    - {type: junit, name: t}\n" });
+  world.attach(at, other, "named");
+  world.report(at, other, [running("shell", PRINTS[0])]);
+  const worse = pass(10);
+  assert.equal((await list("&state=NON-COMPLIANT", worse)).names, ["shell"]);
+  assert.equal((await list("&state=COMPLIANT")).names, ["shell"], "what was stored then stays");
+  const first = await read(at, "artifacts", worse, "&counts=true&per_page=2");
+  assert.equal([first["data"].length, first["total"]], [2, 3]);
+  const second = await read(at, "artifacts", worse, `&counts=true&per_page=2&after=${first["next"]}`);
+  assert.equal([second["data"].length, second["total"], second["next"]], [1, 3, null]);
+  // An archived flow had its artifacts before.
+  const gone = await server.call("PUT", `/flows/${at.org}/${flow}/archive`, { key: at.key });
+  assert.ok(gone.status < 300, gone.text);
+  const after = pass(10);
+  assert.equal([(await list("", worse)).total, (await list("", after)).total], [3, 0]);
+  assert.is((await call(at, "artifacts", worse, "&state=INCOMPLETE")).status, 400);
+  assert.is((await call(at, "artifacts", worse, `&name=${"x".repeat(257)}`)).status, 400);
+  assert.not.ok("total" in (await read(at, "artifacts", worse)));
+  assert.ok(production);
+});
+
 test("a moment is a time, an age, or the time of a snapshot", async () => {
   const { at, production, failing } = await story();
   const [, second] = world.times(at, production);

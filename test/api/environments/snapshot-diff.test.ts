@@ -54,6 +54,42 @@ test("a policy that was attached explains the verdict that turned, though nothin
   assert.is(back.turned, null, "time goes one way");
 });
 
+test("as of a moment, the snapshot in force then is the latest, and later ones are not there", async () => {
+  const at = server.given.org();
+  const environment = world.environment(at);
+  const other = world.environment(at);
+  world.report(at, environment, [running("web:1", freshFingerprint())]);
+  world.report(at, other, [running("web:1", freshFingerprint())]);
+  server.clock.at += 7_200;
+  world.report(at, environment, [running("web:2", freshFingerprint())]);
+  const moment = (server.clock.at += 3_600);
+  world.report(at, environment, [running("web:3", freshFingerprint())]);
+  server.clock.at += 86_400;
+  const then = `&at=${moment}`;
+  const indexes = async (from: string, to: string) => {
+    const body = await compare(at, from, to, then);
+    return [body.from.index, body.to.index];
+  };
+  assert.equal(await indexes(`${environment}~1`, environment), [1, 2]);
+  assert.equal(await indexes(`${environment}#-2`, `${environment}@{now}`), [1, 2]);
+  assert.equal(await indexes(`${environment}@{2.hours.ago}`, environment), [1, 2], "an age counts from the moment");
+  const named = await compare(at, environment, environment, `&at=${encodeURIComponent(`${environment}#2`)}`);
+  assert.is(named.to.index, 2, "a moment may be a snapshot");
+  assert.ok((await compare(at, other, environment)).data.some(({ would }: any) => would !== null));
+  assert.ok((await compare(at, other, environment, then)).data.every(({ would }: any) => would === null));
+  const path = (to: string, more: string) =>
+    `/snapshot-diff/${at.org}?snappish1=${environment}&snappish2=${encodeURIComponent(to)}${more}`;
+  const late = await server.call("GET", path(`${environment}#3`, then), { key: at.key });
+  assert.equal([late.status, late.body.message.includes("len(snapshots) == 2")], [404, true]);
+  for (const wrong of ["&at=yesterday", `&at=${server.clock.at + 60}`]) {
+    const { status, body } = await server.call("GET", path(environment, wrong), { key: at.key });
+    assert.is(status, 400);
+    assert.ok("at" in body.errors, JSON.stringify(body));
+  }
+  const malformed = await server.call("GET", path(`${environment}@{never}`, then), { key: at.key });
+  assert.is(malformed.status, 400);
+});
+
 /** What a snapshot changed, as its page of changes says it. */
 async function turnAt(at: At, environment: string, index: number): Promise<any> {
   const path = `/snapshots/${at.org}/${environment}/${index}`;

@@ -105,6 +105,18 @@ test("the log lists snapshots with who or what made them, newest first", async (
   const last = await get(at, `/snapshot_log/${at.org}/${name}?per_page=2&page=2`);
   assert.is(last.body.data[0].next_timestamp, before.timestamp);
   assert.equal((await get(at, `/snapshot_log/${at.org}/${name}?page=99`)).body.data, []);
+  // As of a snapshot: the later ones are not there, so the newest one that is has no next.
+  const then = (await get(at, `/snapshot_log/${at.org}/${name}?until=2`)).body;
+  assert.is(then.pagination.total, 2);
+  assert.equal(
+    then.data.map(({ index, next_timestamp: next }: Record<string, unknown>) => [index, next]),
+    [
+      [2, null],
+      [1, before.timestamp],
+    ],
+  );
+  assert.is((await get(at, `/snapshot_log/${at.org}/${name}?until=99`)).body.pagination.total, 3);
+  assert.is((await get(at, `/snapshot_log/${at.org}/${name}?until=0`)).status, 400);
   assert.is((await get(at, `/snapshot_log/${at.org}/absent`)).status, 404);
   assert.is((await get(server.given.org(), `/snapshot_log/${at.org}/${name}`)).status, 403);
 });

@@ -4,7 +4,6 @@
  */
 import type { DbReader } from "../../db/types.ts";
 import type { EnvironmentType } from "../environments.ts";
-import { idsByTime } from "./ids-by-time.ts";
 import type { FailingArtifactRow } from "../overview.ts";
 import { IN_SNAPSHOT } from "../snapshots.ts";
 import { snapshotTimes } from "../snapshot-times.ts";
@@ -36,19 +35,6 @@ export type PastPolicyRow = {
   /** Epoch seconds. */
   timestamp: number | null;
   created_by: string | null;
-};
-
-/** An artifact as it was reported. */
-export type PastArtifactRow = {
-  id: number;
-  public_id: string;
-  filename: string;
-  fingerprint: string;
-  flow_name: string;
-  trail_name: string | null;
-  git_commit: string | null;
-  commit_url: string;
-  created_at: number;
 };
 
 type ExistingRow = PastEnvironmentRow & { has_setbacks: 0 | 1 };
@@ -111,33 +97,7 @@ export function pastStore(db: DbReader) {
      WHERE pol.organization_id = @organization AND pol.created_at <= @at ORDER BY pol.name`,
   );
 
-  const artifactIds = idsByTime(db, "artifacts");
-  const artifacts = db.prepare<[{ organization: number; at: number; last: number; limit: number }], PastArtifactRow>(
-    `SELECT a.id, a.public_id, a.filename, a.fingerprint, f.name AS flow_name, t.name AS trail_name, a.git_commit,
-       a.commit_url, a.created_at
-     FROM artifacts a CROSS JOIN flows f ON f.id = a.flow_id LEFT JOIN trails t ON t.id = a.trail_id
-     WHERE a.organization_id = @organization AND a.id <= @last AND a.created_at <= @at
-       AND (f.archived_at IS NULL OR f.archived_at > @at)
-     ORDER BY a.id DESC LIMIT @limit`,
-  );
-
   return {
-    /**
-     * At most `limit` artifacts that had been reported by a moment, newest first.
-     * @param before the id of the last one of the previous page; null for the first page
-     */
-    listArtifacts(
-      organizationId: number,
-      { at, before, limit }: { at: number; before: number | null; limit: number },
-    ): PastArtifactRow[] {
-      const { last } = artifactIds.findRange(organizationId, { from: at, to: at });
-      return artifacts.all({
-        organization: organizationId,
-        at,
-        last: Math.min(last, before === null ? last : before - 1),
-        limit,
-      });
-    },
     /** The policies that existed at a moment, with the latest version of then, by name. */
     listPolicies: (organizationId: number, at: number): PastPolicyRow[] =>
       policies.all({ organization: organizationId, at }),

@@ -14,6 +14,8 @@ export type ChangedEnvironmentRow = {
   public_id: string;
   name: string;
   type: EnvironmentType;
+  /** Epoch seconds. */
+  created_at: number;
   /** Also the index of the latest snapshot. */
   snapshot_count: number;
   last_reported_at: number | null;
@@ -89,7 +91,7 @@ const MAX_ATTESTATIONS = 3;
 
 export function periodChangeStore(db: DbReader) {
   const environments = db.prepare<[number], ChangedEnvironmentRow>(
-    `SELECT id, public_id, name, type, snapshot_count, last_reported_at FROM environments
+    `SELECT id, public_id, name, type, created_at, snapshot_count, last_reported_at FROM environments
      WHERE organization_id = ? AND archived_at IS NULL ORDER BY name`,
   );
   // Only keys are sorted.

@@ -184,7 +184,7 @@ function runsCard(visit: Visit, artifact: Artifact, { environments }: Runs): Htm
   const items = shown.map((environment) => {
     const { environment_name: name, is_running: isRunning, is_compliant: isCompliant, runs } = environment;
     const state = stateOfVerdict(isCompliant);
-    const spans = joined(runs);
+    const spans = joined(environment, (index) => to.snapshot(name, index));
     const since = spans.find(({ to, isCompliant: verdict }) => to === null && verdict === isCompliant)?.from;
     const end = runs[0]?.ended_at ?? null;
     return {
@@ -210,12 +210,20 @@ function runsCard(visit: Visit, artifact: Artifact, { environments }: Runs): Htm
 }
 
 /** Runs that follow each other with the same verdict as one, newest first. */
-function joined(runs: Runs["environments"][number]["runs"]): Span[] {
+function joined(
+  { environment_name: name, runs }: Pick<Runs["environments"][number], "environment_name" | "runs">,
+  hrefOf: (index: number) => string,
+): Span[] {
   const spans: Span[] = [];
-  for (const { started_at: from, ended_at: to, is_compliant: isCompliant } of runs) {
+  for (const { snapshot_index: index, started_at: from, ended_at: to, is_compliant: isCompliant } of runs) {
     const later = spans.at(-1);
-    if (later && later.isCompliant === isCompliant && to === later.from) later.from = from;
-    else spans.push({ from, to, isCompliant });
+    const place = {
+      from,
+      href: hrefOf(index),
+      words: `${name} #${index}, ${stateWord(stateOfVerdict(isCompliant)).toLowerCase()} from ${formatUtc(from)}`,
+    };
+    if (later && later.isCompliant === isCompliant && to === later.from) Object.assign(later, place);
+    else spans.push({ ...place, to, isCompliant });
   }
   return spans;
 }

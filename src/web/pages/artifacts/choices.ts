@@ -1,5 +1,6 @@
-/** What the filters of lists offer: the flows, repositories and attestation types of the organization. */
+/** What the filters of lists offer: the flows, environments, repositories and attestation types of the organization. */
 import { getCustomAttestationTypes } from "../../../api/attestations/custom-attestation-types.ts";
+import { listEnvs } from "../../../api/environments/environments.ts";
 import { getFlows } from "../../../api/flows/flows.ts";
 import { listRepos } from "../../../api/flows/repos.ts";
 import { KINDS, isFilterWord } from "../../../domain/attestation/kinds.ts";
@@ -30,6 +31,15 @@ export async function flowFilter(visit: Visit): Promise<Filter> {
   const { data, pagination } = (await visit.call(getFlows, { query })) as FlowPage;
   const names = pagination.total > MAX_CHOICES ? null : data.map((flow) => flow.name);
   return filterOf(visit, { name: "flow", label: "Flow", any: "Any flow", names });
+}
+
+type EnvironmentPage = Exclude<AnswerOf<typeof listEnvs>, readonly unknown[]>;
+
+export async function environmentFilter(visit: Visit): Promise<Filter> {
+  const query = { page: 1, per_page: MAX_CHOICES } as const;
+  const { environments, total_count: total } = (await visit.call(listEnvs, { query })) as EnvironmentPage;
+  const names = total > MAX_CHOICES ? null : environments.map(({ name }) => name);
+  return filterOf(visit, { name: "environment", label: "Environment", any: "Any environment", names });
 }
 
 export async function repositoryFilter(visit: Visit): Promise<Filter> {

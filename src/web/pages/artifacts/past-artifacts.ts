@@ -1,11 +1,14 @@
 /** Artifacts as of a moment: what had been reported, and where it ran then. */
 import { listPastArtifacts } from "../../../api/environments/past-artifacts.ts";
+import { PAST_STATES } from "../../../domain/compliance/past-states.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { icon } from "../../components/icon.ts";
 import { commit, fingerprint } from "../../components/identifier.ts";
 import { card, linkButton, nameCell, padded, table } from "../../components/layout.ts";
 import { listPage } from "../../components/list-page.ts";
-import { PER_PAGE } from "../../components/lists.ts";
+import type { ListPart } from "../../components/list-page.ts";
+import { oneOf, PER_PAGE, stateFilter } from "../../components/lists.ts";
+import type { Filter } from "../../components/lists.ts";
 import { badge, formatNumber, stateIcon, stateOfVerdict } from "../../components/state.ts";
 import { time } from "../../components/time.ts";
 import { html } from "../../html.ts";
@@ -22,12 +25,19 @@ export const showArtifactsThen = listPage({
   sub: "What had been reported, and where it ran.",
   what: ["artifact", "artifacts"],
   async read({ call, query, moment }: Visit) {
-    const { data, next } = await call(listPastArtifacts, {
-      query: { at: moment?.text ?? "", after: query.get("after"), per_page: PER_PAGE },
+    const { data, next, total, states } = await call(listPastArtifacts, {
+      query: {
+        at: moment?.text ?? "",
+        after: query.get("after"),
+        per_page: PER_PAGE,
+        name: query.get("search")?.trim() || null,
+        state: oneOf(query, "state", PAST_STATES),
+        counts: true,
+      },
     });
-    return { rows: data, position: { next } };
+    return { rows: data, position: { next, total: total as number }, states: states as Record<string, number> };
   },
-  filters: [],
+  filters: (_visit, { states }) => [{ kind: "search", name: "search", label: "Search by name" }, statesThen(states)],
   caption: "Artifacts that had been reported, newest first",
   columns: [
     { text: "Artifact" },
@@ -42,8 +52,15 @@ export const showArtifactsThen = listPage({
     title: "No artifact had been reported",
     text: "Artifacts are listed from the moment on at which they were reported, until retention removes them.",
   },
-  none: "This page is beyond the end.",
+  none: "The search looks for a part of the name, in any case. The states are the verdicts where it ran then.",
 });
+
+/** The filter by what was stored: the verdict of what ran. */
+function statesThen(states: ListPart<unknown>["states"]): Filter {
+  const filter = stateFilter(PAST_STATES, states);
+  const choices = filter.choices.map((one) => (one.value === "NOT-RUNNING" ? { ...one, text: "Ran nowhere" } : one));
+  return { ...filter, choices };
+}
 
 function artifactRow({ to, now }: Visit, artifact: Artifact): Html {
   const { flow_name: flow, trail_name: trail, ran_in: places } = artifact;

@@ -22,13 +22,13 @@ export type Asked = { kind: Kind; name: string; from: string; to: string };
 /** What is wrong with a field, by its name. */
 export type BinderProblems = Readonly<Partial<Record<"name" | "from" | "to", string>>>;
 
-/** The form names kind and name apart; links name the one by the other. */
-export function askedOf({ query }: Pick<Visit, "query">): Asked {
+/** The form names kind and name apart; links name the one by the other. As of a moment, the period ends with it. */
+export function askedOf({ query, moment }: Pick<Visit, "query" | "moment">): Asked {
   const text = (name: string): string => (query.get(name) ?? "").trim();
   const given = KINDS.find(({ value }) => text(value) !== "");
   const chosen = KINDS.find(({ value }) => value === text("kind"));
   const kind = (given ?? chosen)?.value ?? "control";
-  return { kind, name: given ? text(kind) : text("name"), from: text("from"), to: text("to") };
+  return { kind, name: given ? text(kind) : text("name"), from: text("from"), to: text("to") || (moment?.text ?? "") };
 }
 
 /** The parameters of the address and of the operation. */

@@ -1,6 +1,7 @@
 /** The tab that says which environments enforce a control. */
 import { getControlCoverage } from "../../../api/policies/control-coverage.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
+import { segments } from "../../components/charts.ts";
 import { typeName } from "../../components/environment-type.ts";
 import { card, empty, linkButton, nameCell, padded, table } from "../../components/layout.ts";
 import { filters, pageOf, pager } from "../../components/lists.ts";
@@ -33,16 +34,24 @@ export async function coverageTab(visit: Visit, control: Control): Promise<Html>
       text: "An environment is covered if one of its policies has a rule for the control.",
       command: "kosli create environment production --type K8S",
     })}</section>`;
-  return html`${summary(answer)}${list(visit, control, answer)}`;
+  return html`${summary(visit, answer)}${list(visit, control, answer)}`;
 }
 
-function summary({ summary: { total, covered, coverage_percent: percent } }: Coverage): Html {
-  const sentence = `${formatNumber(covered)} of ${formatNumber(total)} ${
+function summary({ here }: Visit, { summary: { total, covered, coverage_percent: percent } }: Coverage): Html {
+  const [yes, no] = [here({ covered: "yes", search: null }), here({ covered: "no", search: null })];
+  const lacking = total - covered;
+  const bar = segments(
+    [
+      { colour: "cover", value: covered, words: "covered", href: yes },
+      { colour: "track", value: lacking, words: "not covered", href: no },
+    ],
+    `${percent} % covered`,
+  );
+  const sentence = html`<a href="${yes}">${formatNumber(covered)}</a> of ${formatNumber(total)} ${
     total === 1 ? "environment requires" : "environments require"
-  } a decision on this control.`;
-  const bar = html`<svg viewBox="0 0 100 8" preserveAspectRatio="none" role="img"
-aria-label="${percent} % covered"><rect class="c-track" width="100" height="8"/>
-<rect class="c-cover" width="${percent}" height="8"/></svg>`;
+  } a decision on this control${
+    lacking > 0 && html`, <a href="${no}">${formatNumber(lacking)} ${lacking === 1 ? "does" : "do"} not</a>`
+  }.`;
   return card({
     id: "h-coverage",
     title: "Coverage",

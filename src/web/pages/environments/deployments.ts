@@ -1,12 +1,12 @@
 /** The tab with the deployments of an environment: how often, how long after the build, and each of them. */
 import { getDeploymentFrequency, listEnvironmentDeployments } from "../../../api/environments/deployments.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
-import { dayBars, pointScale } from "../../components/charts.ts";
+import { barList, countedIn, dayBars, pointScale } from "../../components/charts.ts";
 import { LEAD_TIME, leadCell, leadTimeCard } from "../../components/deployments.ts";
 import { commit } from "../../components/identifier.ts";
 import { card, empty, linkButton, moreLink, padded, table } from "../../components/layout.ts";
 import { pageOf, pager } from "../../components/lists.ts";
-import { badge, formatNumber, stateOfVerdict } from "../../components/state.ts";
+import { badge, plural, stateOfVerdict } from "../../components/state.ts";
 import { formatDate, time } from "../../components/time.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
@@ -24,23 +24,17 @@ const DAY_S = 86_400;
 const WINDOWS = [7, 30, 90, 365] as const;
 
 export async function environmentDeployments(visit: Visit, environment: ShownEnvironment): Promise<Html> {
-  const { call, query, now, here } = visit;
+  const { call, query, now, here, moment } = visit;
   const days = WINDOWS.find((one) => String(one) === query.get("days")) ?? 30;
   const params = { env_name: environment.name };
   const from = new Date((now - days * DAY_S) * 1000).toISOString().slice(0, 19).concat("Z");
   const page = pageOf(query);
+  const period = { from, to: moment?.text ?? null };
   const answer = await call(listEnvironmentDeployments, {
     params,
-    query: { from, page, page_size: PER_PAGE, first_starts: true },
+    query: { ...period, page, page_size: PER_PAGE, first_starts: true },
   });
-  const choices = html`<div class="row"><span class="btn-group">${WINDOWS.map(
-    (one) =>
-      html`<a class="btn btn-s" href="${here({ days: one === 30 ? null : one })}"${
-        one === days && html` aria-current="true"`
-      }>${one === 365 ? "1 year" : `${one} days`}</a>`,
-  )}</span><span class="sub num">${formatNumber(answer.total_count)} ${
-    answer.total_count === 1 ? "deployment" : "deployments"
-  }</span></div>`;
+  const choices = periodChoices(visit, days, answer.total_count);
   if (answer.total_count === 0)
     return html`${choices}<section class="card">${empty({
       icon: "rocket",
@@ -48,13 +42,14 @@ export async function environmentDeployments(visit: Visit, environment: ShownEnv
       text: "A deployment is recorded when a report says that an artifact with provenance began to run.",
       ...(days === 365 ? {} : { actions: linkButton(here({ days: 365 }), "Look back one year") }),
     })}</section>`;
-  const frequency = await call(getDeploymentFrequency, { params });
+  // Counted up to now only.
+  const frequency = moment === null ? await call(getDeploymentFrequency, { params }) : null;
   const newest =
     page === 1 && answer.total_count <= PER_PAGE
       ? answer
       : await call(listEnvironmentDeployments, {
           params,
-          query: { from, page: 1, page_size: MAX_POINTS, first_starts: true },
+          query: { ...period, page: 1, page_size: MAX_POINTS, first_starts: true },
         });
   const list = table({
     caption: "Deployments",
@@ -67,7 +62,7 @@ export async function environmentDeployments(visit: Visit, environment: ShownEnv
     ],
     rows: answer.deployments.map((deployment) => deploymentRow(visit, deployment)),
   });
-  return html`<div class="stack">${frequencyCard(visit, environment.name, frequency)}${choices}${leadTimeCard(
+  return html`<div class="stack">${frequency && frequencyCard(visit, environment.name, frequency)}${choices}${leadTimeCard(
     newest.deployments,
     (times, { finding, slowest }) => html`<div class="gap-t">${pointScale(times, { finding, end: slowest })}</div>`,
   )}<div>${card({
@@ -82,6 +77,15 @@ export async function environmentDeployments(visit: Visit, environment: ShownEnv
   })}</div></div>`;
 }
 
+/** Links to the other periods, and how many deployments the shown one has. */
+const periodChoices = ({ here }: Visit, days: number, total: number): Html =>
+  html`<div class="row"><span class="btn-group">${WINDOWS.map(
+    (one) =>
+      html`<a class="btn btn-s" href="${here({ days: one === 30 ? null : one })}"${
+        one === days && html` aria-current="true"`
+      }>${one === 365 ? "1 year" : `${one} days`}</a>`,
+  )}</span><span class="sub num">${plural(total, "deployment")}</span></div>`;
+
 function frequencyCard(
   { now, to }: Visit,
   environment: string,
@@ -90,7 +94,12 @@ function frequencyCard(
   const days = daily.map(({ date, count: amount }) => ({
     label: formatDate(Date.parse(`${date}T00:00:00Z`) / 1000, now),
     amount,
+    date,
   }));
+  const counted = days.map(({ label: day, amount, date }) =>
+    countedIn(amount, { day, href: to.deployments({ environment, from: date, to: date }) }),
+  );
+  const bars = days.map((day, at) => ({ ...day, counted: counted[at] ?? null }));
   const busiest = days.reduce((most, day) => (day.amount > most.amount ? day : most), { label: "", amount: 0 });
   const finding =
     `${total} deployments in ${days.length} days, ${median} a day at the median; ` +
@@ -100,7 +109,7 @@ function frequencyCard(
     title: "Frequency",
     note: `per day (UTC), last ${days.length} days; median ${median}`,
     more: moreLink(to.changes({ environment, from: `${days.length}days` }), "What changed"),
-    body: padded(dayBars(days, finding)),
+    body: padded(html`${dayBars(bars, finding)}${barList("By day", counted)}`),
   });
 }
 

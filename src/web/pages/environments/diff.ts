@@ -56,7 +56,7 @@ const nothingAsked = (): Html =>
 const NO_MOMENT = "Write latest, a number such as #12, ~1, 2.days.ago, or a time such as 2026-01-31 18:00";
 
 /** A refusal is shown at the form, which keeps what was typed. */
-async function compare({ call, query }: Visit, { left, right }: Sides): Promise<Diff | Refusal> {
+async function compare({ call, query, moment }: Visit, { left, right }: Sides): Promise<Diff | Refusal> {
   if (left.expression === null || right.expression === null)
     return {
       problems: {
@@ -73,6 +73,7 @@ async function compare({ call, query }: Visit, { left, right }: Sides): Promise<
         kind: changeKindOf(query),
         search: (query.get("search") ?? "").slice(0, 256),
         set: setOf(query),
+        at: moment?.text ?? null,
         page: pageOf(query),
         per_page: PER_PAGE,
       },
@@ -88,7 +89,7 @@ async function compare({ call, query }: Visit, { left, right }: Sides): Promise<
 }
 
 /** Other moments of the same environments. */
-function shortcuts({ here, now }: Visit, { from, to, turned, last_compliant: last }: Diff, sides: Sides): Html {
+function shortcuts({ here, now, moment }: Visit, { from, to, turned, last_compliant: last }: Diff, sides: Sides): Html {
   const isOne = from.environment === to.environment;
   const [left, right] = [from.environment, to.environment];
   const ago = (moment: string) => ({ left: `${left}@{${moment}}`, right: isOne ? right : `${right}@{${moment}}` });
@@ -111,7 +112,7 @@ function shortcuts({ here, now }: Visit, { from, to, turned, last_compliant: las
             ]),
       ]
     : [
-        { text: "Both now", left, right },
+        { text: moment ? "Both then" : "Both now", left, right },
         { text: "Both yesterday 18:00", ...ago(evening) },
         { text: "Both 7 days ago", ...ago("7.days.ago") },
       ];
@@ -126,7 +127,7 @@ function shortcuts({ here, now }: Visit, { from, to, turned, last_compliant: las
   )}`;
 }
 
-/** The tab of an environment: the latest snapshot against the one before, unless the address has others. */
+/** The tab of an environment: its latest snapshot, now or then, against the one before; or those in the address. */
 export async function diffTab(visit: Visit, { name }: ShownEnvironment): Promise<Html> {
   const sides = { left: readSide(visit, "left", `${name}~1`), right: readSide(visit, "right", name) };
   const { view } = await diffView(visit, sides, {

@@ -2,7 +2,6 @@
 import { getEnvironment } from "../../../api/environments/environments.ts";
 import { AppError } from "../../../errors.ts";
 import { empty, linkButton } from "../../components/layout.ts";
-import { presentNote } from "../../page/past-notes.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import { page } from "../../page/page.ts";
@@ -23,7 +22,8 @@ import { snapshotPageOf } from "./snapshot-page.ts";
 import { reportCommand } from "./types.ts";
 import type { ShownEnvironment } from "./types.ts";
 
-type TabBody = (visit: Visit, environment: ShownEnvironment) => Promise<Html> | Html;
+/** @param past the environment as of the moment that is shown; null for the present */
+type TabBody = (visit: Visit, environment: ShownEnvironment, past: PastEnvironment | null) => Promise<Html> | Html;
 const BODIES: Readonly<Record<Exclude<Tab, "running">, TabBody>> = {
   events: environmentEvents,
   log: logTab,
@@ -44,7 +44,7 @@ async function show(visit: Visit): Promise<Content> {
   const past = visit.moment && (await readPast(visit, environment.name));
   if (visit.moment && !past) return environmentNotThen(visit, environment.name);
   if (tab === "running") return past ? showThen(visit, environment, past) : showRunning(visit, environment);
-  const body = past ? await tabThen(visit, { environment, past, tab }) : await BODIES[tab](visit, environment);
+  const body = past ? await tabThen(visit, { environment, past, tab }) : await BODIES[tab](visit, environment, null);
   return {
     title: environment.name,
     section: "environments",
@@ -55,17 +55,16 @@ async function show(visit: Visit): Promise<Content> {
   };
 }
 
-/** The tabs with times of their own show all of it. */
-async function tabThen(
+/** What was stored until the moment. There is no tab with settings, whose history is not kept. */
+const tabThen = (
   visit: Visit,
   { environment, past, tab }: { environment: ShownEnvironment; past: PastEnvironment; tab: Exclude<Tab, "running"> },
-): Promise<Html> {
+): Promise<Html> | Html => {
   if (tab === "policies") return policiesThen(visit, past);
-  return html`${presentNote("This tab is as of now: it also has what came after that moment.")}${await BODIES[tab](
-    visit,
-    environment,
-  )}`;
-}
+  return past.snapshot_index === 0
+    ? html`<section class="card">${noSnapshotThen(visit)}</section>`
+    : BODIES[tab](visit, environment, past);
+};
 
 export const environmentPage = page({
   path: "/{org}/environments/{env}",

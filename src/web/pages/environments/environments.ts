@@ -207,9 +207,8 @@ function environmentRow({ to, now }: Visit, environment: ShownEnvironment): Html
     description !== "" && html`<span class="one-line"><bdi>${description}</bdi></span>`
   }${tags}${causesLine(environment)}`;
   const running = counts
-    ? verdictBar(
-        { compliant: counts.true, failing: counts.false, unknown: counts.null },
-        { all: to.environment(name), failing: to.environment(name, { show: "failing" }) },
+    ? verdictBar({ compliant: counts.true, failing: counts.false, unknown: counts.null }, (show) =>
+        to.environment(name, { show }),
       )
     : html`<span class="sub">no snapshot yet</span>`;
   const reported = isSilent(environment, now)

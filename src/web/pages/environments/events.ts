@@ -1,5 +1,6 @@
 /** The tab with what started, exited and changed in an environment, newest first. */
 import { getEnvEvents } from "../../../api/environments/environment-events.ts";
+import { DAY_S } from "../../../domain/time.ts";
 import { AppError } from "../../../errors.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { icon } from "../../components/icon.ts";
@@ -24,9 +25,10 @@ const PERIODS = { "1": "1days", "7": "7days", "30": "30days", "90": "90days" } a
 const NAMES = ["search", "kind", "days", "repo"] as const;
 
 export async function environmentEvents(visit: Visit, environment: ShownEnvironment): Promise<Html> {
-  const { call, query, here } = visit;
+  const { call, query, here, moment, now } = visit;
   const kind = KINDS.find((one) => one === query.get("kind"));
   const period = PERIODS[query.get("days") as keyof typeof PERIODS];
+  const days = period === undefined ? null : Number(query.get("days"));
   const repository = (query.get("repo") ?? "").trim();
   const reading = call(getEnvEvents, {
     params: { env_name: environment.name },
@@ -35,7 +37,7 @@ export async function environmentEvents(visit: Visit, environment: ShownEnvironm
       per_page: PER_PAGE,
       reverse: false,
       search: query.get("search")?.trim() || null,
-      start: period ?? null,
+      ...(moment === null ? { start: period ?? null } : { from: days === null ? null : now - days * DAY_S, to: now }),
       ...(kind ? { kind: [kind] } : {}),
       ...(repository === "" ? {} : { repo_name: [repository] }),
     },

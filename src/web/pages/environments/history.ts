@@ -1,6 +1,7 @@
 /** The strip with the verdicts of an environment over time, a slider over it, and a field for a time. */
 import { getSnapshotHistory } from "../../../api/environments/snapshot-history.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
+import { MIN_LINK_WIDTH, stretchLink } from "../../components/lanes.ts";
 import { formatNumber } from "../../components/state.ts";
 import { formatDate, formatInput, formatSpan, formatUtc } from "../../components/time.ts";
 import { html } from "../../html.ts";
@@ -36,19 +37,24 @@ export async function historyCard(
   if (!first || !last) return html``;
   const span = Math.max(1, history.end - first.from);
   const range = `#${first.first_index} to #${last.last_index}, ${formatSpan(history.end - first.from)}`;
-  const rects = history.runs.map((run) => runBar(run, { start: first.from, span, shown: at.index }));
+  const rects = history.runs.map((run) =>
+    runBar(run, { start: first.from, span, shown: at.index, href: visit.to.snapshot(name, run.first_index) }),
+  );
   const action = visit.to.environment(name);
   const isNow = last.last_index === history.total;
   const shownAt = visit.moment?.at ?? at.timestamp;
   return html`<section class="card hist" aria-labelledby="h-hist"><div class="hist-top"><h2
 id="h-hist">History</h2><span
 class="sub">${range}</span>${momentForm(action, shownAt)}</div>
-<svg class="chart" height="24" role="img" aria-label="${sentence(history)}">${rects}</svg>
+<svg class="chart" height="24" role="group" aria-label="${sentence(history)}">${rects}</svg>
 ${slider(action, { from: first.from, to: history.end, at: Math.min(shownAt, history.end) })}
 <div class="axis" aria-hidden="true">${ticks({ from: first.from, span, now: visit.now, isNow })}</div></section>`;
 }
 
-function runBar(run: Run, { start, span, shown }: { start: number; span: number; shown: number }): Html {
+function runBar(
+  run: Run,
+  { start, span, shown, href }: { start: number; span: number; shown: number; href: string },
+): Html {
   const x = ((run.from - start) / span) * 100;
   const width = Math.max(MIN_WIDTH, ((run.to - run.from) / span) * 100 - GAP);
   const isCurrent = run.first_index <= shown && shown <= run.last_index;
@@ -56,8 +62,13 @@ function runBar(run: Run, { start, span, shown }: { start: number; span: number;
   const [y, height] = run.compliant === false ? [0, 20] : [10, 10];
   const name = run.first_index === run.last_index ? `#${run.first_index}` : `#${run.first_index} to #${run.last_index}`;
   const mark = isCurrent && html`<rect class="c-mark" ${place(x, width)} y="22" height="2"/>`;
-  return html`<rect class="${look}" ${place(x, width)} y="${y}" height="${height}" rx="1"><title>${name}, from
-${formatUtc(run.from)}</title></rect>${mark}`;
+  const words = `${name}, from ${formatUtc(run.from)}`;
+  const isLink = width >= MIN_LINK_WIDTH;
+  const rect = html`<rect class="${look}" ${place(x, width)} y="${y}" height="${height}" rx="1">${
+    !isLink && html`<title>${words}</title>`
+  }</rect>${mark}`;
+  // Ends where the slider begins.
+  return isLink ? stretchLink({ href, words }, html`${place(x, width)} y="-8"`, rect) : rect;
 }
 
 const place = (x: number, width: number): Html =>

@@ -11,6 +11,7 @@ import { formatSpan, timestamp } from "../../components/time.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
+import type { PastEnvironment } from "./past.ts";
 import { reportCommand } from "./types.ts";
 import type { ShownEnvironment } from "./types.ts";
 
@@ -18,10 +19,11 @@ type Outline = AnswerOf<typeof listSnapshotOutlines>["data"][number];
 
 const PER_PAGE = 25;
 
-export async function logTab(visit: Visit, environment: ShownEnvironment): Promise<Html> {
+/** @param past the environment as of the moment that is shown, with a snapshot in force then; null for the present */
+export async function logTab(visit: Visit, environment: ShownEnvironment, past: PastEnvironment | null): Promise<Html> {
   const { data, pagination } = await visit.call(listSnapshotOutlines, {
     params: { env_name: environment.name },
-    query: { page: pageOf(visit.query), per_page: PER_PAGE },
+    query: { page: pageOf(visit.query), per_page: PER_PAGE, until: past?.snapshot_index ?? null },
   });
   if (pagination.total === 0)
     return html`<section class="card">${empty({
@@ -42,7 +44,7 @@ export async function logTab(visit: Visit, environment: ShownEnvironment): Promi
     rows: data.map((outline) => outlineRow(visit, environment, outline)),
   });
   return html`${card({ id: "h-log", title: "Snapshots", body: list })}${pager(visit, pagination)}${
-    visit.may(getEnvAuditlog) && fileCard(visit, environment)
+    past === null && visit.may(getEnvAuditlog) && fileCard(visit, environment)
   }`;
 }
 
@@ -69,7 +71,8 @@ function outlineRow({ to, now, moment }: Visit, { name }: ShownEnvironment, outl
   const span = formatSpan((outline.next_timestamp ?? moment?.now ?? now) - taken);
   return html`<tr>${cell}<td>${badge(stateOfVerdict(outline.compliant))}</td><td class="w-seg seg-td">${verdictBar(
     { compliant: counts.true, failing: counts.false, unknown: counts.null },
-    { all: to.snapshot(name, outline.index), failing: to.snapshot(name, outline.index, { show: "failing" }) },
+    (show) => to.snapshot(name, outline.index, { show }),
+    { isPast: moment !== null },
   )}</td><td class="r num" data-l="In force for">${span}</td><td class="r"
 data-l="Taken">${timestamp(taken)}</td></tr>`;
 }

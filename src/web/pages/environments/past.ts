@@ -88,11 +88,7 @@ export function pastEnvironmentRow(
   const ran =
     index === 0
       ? html`<span class="sub">no snapshot yet</span>`
-      : verdictBar(
-          { compliant, failing, unknown },
-          { all: to.environment(name), failing: to.environment(name, { show: "failing" }) },
-          { isPast: true },
-        );
+      : verdictBar({ compliant, failing, unknown }, (show) => to.environment(name, { show }), { isPast: true });
   return html`<tr>${nameCell({ href: to.environment(name), name: html`<bdi>${name}</bdi>`, sub, mark: typeIcon(type) })}
 <td>${badge(stateOfVerdict(environment.state))}</td><td class="w-seg seg-td">${ran}</td>
 <td class="r num" data-l="Snapshot">${index > 0 && html`<a href="${to.snapshot(name, index)}">#${index}</a>`}</td>

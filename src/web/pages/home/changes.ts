@@ -1,6 +1,7 @@
 /** `/{org}/changes`: what happened in a period, by environment or by time. */
 import { listServiceAccounts } from "../../../api/accounts/service-accounts.ts";
 import { listChanges } from "../../../api/environments/period-changes.ts";
+import { parseTimeExpression } from "../../../domain/snapshot/expression.ts";
 import { AppError } from "../../../errors.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { typeIcon, typeName } from "../../components/environment-type.ts";
@@ -12,6 +13,7 @@ import { formatMoment, formatUtc } from "../../components/time.ts";
 import { html } from "../../html.ts";
 import type { Html, Value } from "../../html.ts";
 import { queryText } from "../../page/links.ts";
+import { momentText } from "../../page/moment.ts";
 import { page } from "../../page/page.ts";
 import type { Content, Visit } from "../../page/page.ts";
 import { changeFilters, kindsOfGroup } from "./change-filters.ts";
@@ -26,7 +28,7 @@ const PER_PAGE = 100;
 
 export const changesPage = page({
   path: "/{org}/changes",
-  past: "present",
+  past: "then",
   async show(visit) {
     const answer = await read(visit);
     const content: Omit<Content, "main"> = { title: "What changed", crumb: "Changes", section: "changes", crumbs: [] };
@@ -46,7 +48,8 @@ export const changesPage = page({
 });
 
 /** What is wrong with the address stands at its fields. */
-async function read({ call, query }: Visit): Promise<{ changes: Listed } | { problems: Problems }> {
+async function read(visit: Visit): Promise<{ changes: Listed } | { problems: Problems }> {
+  const { call, query } = visit;
   const text = (name: string): string => (query.get(name) ?? "").trim();
   const group = text("kind");
   const kinds = kindsOfGroup(group);
@@ -54,8 +57,7 @@ async function read({ call, query }: Visit): Promise<{ changes: Listed } | { pro
   try {
     const changes = await call(listChanges, {
       query: {
-        from: text("from") || null,
-        to: text("to") || null,
+        ...periodOf(visit),
         environment: text("environment") || null,
         ...(kinds.length > 0 ? { kinds: [...kinds] } : {}),
         page: pageOf(query),
@@ -74,6 +76,19 @@ async function read({ call, query }: Visit): Promise<{ changes: Listed } | { pro
   }
 }
 
+/** As the address has it. As of a moment, the period ends with it at the latest, and durations count from it. */
+function periodOf({ query, moment }: Visit): { from: string | null; to: string | null } {
+  const text = (name: string): string => (query.get(name) ?? "").trim();
+  const [from, to] = [text("from"), text("to")];
+  if (moment === null) return { from: from || null, to: to || null };
+  const timeOf = (expression: string, endOfDay: { endOfDay?: boolean } = {}): string | null => {
+    const at = expression === "" ? null : parseTimeExpression(expression, moment.at, endOfDay);
+    // Any other text is refused at its field.
+    return at === null ? expression || null : momentText(Math.min(at, moment.at));
+  };
+  return { from: timeOf(from), to: timeOf(to, { endOfDay: true }) ?? moment.text };
+}
+
 /** The words of the operation for people. */
 const words = (problem: string): string =>
   problem.startsWith("Input should not be after")
@@ -85,15 +100,14 @@ async function shown(visit: Visit, changes: Listed): Promise<Html> {
   const { data, pagination, from, since } = changes;
   const form = await changeFilters(visit, { problems: {}, counts: changes.counts });
   const asked = {
-    from: query.get("from"),
-    to: query.get("to"),
+    ...periodOf(visit),
     environment: query.get("environment"),
   };
   const head = pageHead({
     title: "What changed",
     meta: [html`<b>${findingOf(changes)}</b>`, html`${period(changes)}`],
     actions: [
-      linkButton("#h-feed", "Feed", { icon: "rss" }),
+      visit.moment === null && linkButton("#h-feed", "Feed", { icon: "rss" }),
       linkButton(`${to.api("changes", org)}${queryText(asked)}`, "JSON", { icon: "code" }),
     ],
   });
@@ -111,7 +125,7 @@ environment.</span></p>`;
         : byEnvironment(visit, changes);
   const body = html`${late}${list}${quiet(visit, changes)}${pager(visit, pagination)}`;
   return html`${head}${form}<div class="cols cols-changes"><div class="stack">${body}</div>
-<div class="stack">${placesCard(visit, changes)}${subscribeCard(visit)}</div></div>`;
+<div class="stack">${placesCard(visit, changes)}${visit.moment === null && subscribeCard(visit)}</div></div>`;
 }
 
 /** The most important fact, in one sentence. */

@@ -28,7 +28,6 @@ type Restricted = Parameters<Visit["may"]>[0];
 const CHOICES = {
   allow: { text: "Allow an artifact", operation: allowArtifact, query: { tab: "settings", ask: "allow" } },
   attach: { text: "Attach a policy", operation: attachPolicyToEnv, query: { tab: "policies" } },
-  log: { text: "Go to a time", operation: listEnvs, query: { tab: "log" } },
 } as const satisfies Readonly<Record<string, { text: string; operation: Restricted; query: object }>>;
 export type Choice = keyof typeof CHOICES;
 
@@ -54,6 +53,9 @@ const choose = (choice: Choice): Pick<Known, "text" | "operations" | "href"> => 
   href: (to) => to.search({ choose: choice }),
 });
 
+/** The parameter of the search page that asks for a time; the palette opens the menu of the page instead. */
+export const ASK_TIME = "time";
+
 const COMMANDS: readonly Known[] = [
   { ...choose("allow"), icon: "shield-check", words: "allowlist exception" },
   { ...choose("attach"), icon: "law", words: "environment" },
@@ -64,7 +66,14 @@ const COMMANDS: readonly Known[] = [
     href: (to) => to.environmentDiff("", ""),
     words: "diff snapshots",
   },
-  { ...choose("log"), icon: "clock", words: "history snapshot log date" },
+  {
+    text: "Go to a time…",
+    icon: "clock",
+    operations: [listEnvs],
+    href: (to) => to.search({ [ASK_TIME]: "1" }),
+    keys: ["t"],
+    words: "history snapshot past date moment as of",
+  },
   {
     text: "Audit binder…",
     icon: "log",

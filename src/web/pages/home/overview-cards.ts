@@ -5,7 +5,7 @@ import { listEnvs } from "../../../api/environments/environments.ts";
 import { STALE_AFTER_S } from "../../../domain/snapshot/period-changes.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { causesLine } from "../../components/causes.ts";
-import { barChart, legend, segments } from "../../components/charts.ts";
+import { barChart, barList, countedIn, legend, segments } from "../../components/charts.ts";
 import { commit } from "../../components/identifier.ts";
 import { typeIcon, typeName } from "../../components/environment-type.ts";
 import { icon } from "../../components/icon.ts";
@@ -32,13 +32,42 @@ export const momentsOf = ({ failing }: { failing: readonly Failing[] }): NonNull
     at: Math.max(0, since - 1),
   }));
 
+/** `2 non-compliant, 1 unknown`; null if there are none. @param listOf where those in a state are listed */
+export function othersOf(
+  { non_compliant: failing, unknown }: { non_compliant: number; unknown: number },
+  listOf: (state: string) => string,
+): Html | null {
+  const counted = [
+    { number: failing, word: "non-compliant", state: "NON-COMPLIANT" },
+    { number: unknown, word: "unknown", state: "UNKNOWN" },
+  ].filter(({ number }) => number > 0);
+  const parts = counted.map(
+    ({ number, word, state }, at) =>
+      html`${at > 0 && ", "}<a href="${listOf(state)}">${formatNumber(number)} ${word}</a>`,
+  );
+  return parts.length === 0 ? null : html`<span>${parts}</span>`;
+}
+
+const FAILING = { state: "NON-COMPLIANT" } as const;
+
+/** How many fail, which leads to the environments in which they do. */
+export const failingCount = ({ to }: Visit, { non_compliant: failing }: { non_compliant: number }): Html | null =>
+  failing === 0
+    ? null
+    : html`<a href="${to.environments(FAILING)}" aria-label="${formatNumber(failing)} failing, by environment">${count(
+        failing,
+        {
+          isBad: true,
+        },
+      )}</a>`;
+
 export function failingCard(visit: Visit, { failing, running, environments }: Overview): Html {
   const rows = failing.map((artifact) => failingRow(visit, artifact));
   const rest = running.non_compliant - failing.length;
   return card({
     id: "h-fail",
     title: "Failing now",
-    note: running.non_compliant > 0 && count(running.non_compliant, { isBad: true }),
+    note: failingCount(visit, running),
     body:
       rows.length > 0
         ? html`<ul class="rows failing">${rows}</ul>`
@@ -49,7 +78,7 @@ export function failingCard(visit: Visit, { failing, running, environments }: Ov
           ),
     foot:
       rest > 0 &&
-      html`${formatNumber(rest)} more fail. <a href="${visit.to.environments()}">See them by environment</a>`,
+      html`${formatNumber(rest)} more fail. <a href="${visit.to.environments(FAILING)}">See them by environment</a>`,
   });
 }
 
@@ -132,25 +161,25 @@ function running(to: Visit["to"], environment: Environment): Html {
   } = environment;
   const total = compliant_count + failing + unknown;
   const compliant = Math.max(0, compliant_count - allowlisted);
+  const list = (show: string): string => to.environment(name, { show });
   const parts = [
-    { colour: "ok", value: compliant, text: "compliant" },
-    { colour: "allow", value: allowlisted, text: "allowlisted" },
-    { colour: "bad", value: failing, text: "non-compliant" },
-    { colour: "none", value: unknown, text: "of unknown state" },
+    { colour: "ok", value: compliant, words: "compliant", href: list("compliant") },
+    { colour: "allow", value: allowlisted, words: "allowlisted", href: list("compliant") },
+    { colour: "bad", value: failing, words: "non-compliant", href: list("failing") },
+    { colour: "none", value: unknown, words: "of unknown state", href: list("unknown") },
   ] as const;
   const sentence =
     parts
       .filter(({ value }) => value > 0)
-      .map(({ value, text }) => `${value} ${text}`)
+      .map(({ value, words: of }) => `${value} ${of}`)
       .join(", ") || "Nothing is running";
   const words =
     total === 0
       ? "nothing"
-      : html`<a href="${to.environment(name)}">${formatNumber(total)}<span class="t-word"> running</span>${
+      : html`<a href="${to.environment(name)}">${formatNumber(total)}<span class="t-word"> running</span>${
           failing > 0 && ","
         }</a>`;
-  const fails =
-    failing > 0 && html` <a href="${to.environment(name, { show: "failing" })}">${formatNumber(failing)} failing</a>`;
+  const fails = failing > 0 && html` <a href="${list("failing")}">${formatNumber(failing)} failing</a>`;
   const bar = segments(parts, sentence);
   return html`<div class="seg-cell"><span class="sub num"><span>${words}${fails}</span></span>${bar}</div>`;
 }
@@ -200,6 +229,10 @@ export function deploymentsCard({ now, to }: Visit, { deployments }: Overview): 
     `Deployments a day from ${dayOf(daily[0]?.date)} to ${dayOf(daily.at(-1)?.date)}: ${formatNumber(total)} in all, ` +
     `${formatNumber(failing)} of them non-compliant`;
   const bars = daily.map(({ date, compliant, non_compliant, unknown: other }, index) => ({
+    counted: countedIn(compliant + non_compliant + other, {
+      day: dayOf(date),
+      href: to.deployments({ from: date, to: date }),
+    }),
     // Every other day, the last one included.
     label: (daily.length - 1 - index) % 2 === 0 ? String(Number(date.slice(8))) : "",
     parts: [
@@ -218,11 +251,16 @@ export function deploymentsCard({ now, to }: Visit, { deployments }: Overview): 
     id: "h-dep",
     title: "Deployments",
     note: `${formatNumber(total)} in ${days} days`,
-    more: total > 0 && moreLink(to.changes({ from: `${days}days` }), "What changed"),
+    more: total > 0 && moreLink(to.deployments({ from: daily[0]?.date }), `All ${formatNumber(total)}`),
     body:
       total === 0
         ? nothing("Nothing was deployed. A deployment is the start of an artifact that was reported to a flow.")
-        : padded(html`${barChart(bars, sentence)}${legend(colours)}`),
+        : padded(
+            html`${barChart(bars, sentence)}${legend(colours)}${barList(
+              "By day",
+              bars.map(({ counted }) => counted),
+            )}`,
+          ),
   });
 }
 

@@ -19,6 +19,7 @@ import {
   flowsCard,
   keysCard,
   momentsOf,
+  othersOf,
   trailsCard,
 } from "./overview-cards.ts";
 import type { KeyThatExpires, Overview } from "./overview-cards.ts";
@@ -108,32 +109,22 @@ function summary({ to }: Visit, { environments, running, deployments }: Overview
     {
       label: "Running artifacts",
       value: formatNumber(running.total),
-      note: othersOf(running, null),
+      // What is unknown may run beside what fails, in an environment that is not unknown itself.
+      note: othersOf(running, (state) => to.environments(state === "UNKNOWN" ? {} : { state })),
       href: to.environments(),
     },
-    { label: `Deployments, ${days} days`, value: formatNumber(total), note: differenceTo(total, before) },
+    {
+      label: `Deployments, ${days} days`,
+      value: formatNumber(total),
+      note: differenceTo(total, before),
+      href: to.deployments({ from: deployments.daily[0]?.date }),
+    },
     {
       label: `${LEAD_TIME}, median`,
       value: lead === null ? html`<span class="muted">–</span>` : shortSpan(lead),
       note: notes.length > 0 && notes.join(", "),
     },
   ]);
-}
-
-/** `2 non-compliant, 1 unknown`; null if there are none. @param listOf where those in a state are listed */
-export function othersOf(
-  { non_compliant: failing, unknown }: { non_compliant: number; unknown: number },
-  listOf: ((state: string) => string) | null,
-): Html | null {
-  const counted = [
-    { number: failing, word: "non-compliant", state: "NON-COMPLIANT" },
-    { number: unknown, word: "unknown", state: "UNKNOWN" },
-  ].filter(({ number }) => number > 0);
-  const parts = counted.map(({ number, word, state }, at) => {
-    const text = `${formatNumber(number)} ${word}`;
-    return html`${at > 0 && ", "}${listOf ? html`<a href="${listOf(state)}">${text}</a>` : text}`;
-  });
-  return parts.length === 0 ? null : html`<span>${parts}</span>`;
 }
 
 function differenceTo(total: number, before: number): string {

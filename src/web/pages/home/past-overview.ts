@@ -4,13 +4,15 @@ import type { AnswerOf } from "../../../http/in-process.ts";
 import { LEAD_TIME } from "../../components/deployments.ts";
 import { icon } from "../../components/icon.ts";
 import { card, figures, moreLink, padded, pageHead, table } from "../../components/layout.ts";
-import { count, formatNumber } from "../../components/state.ts";
+import { formatNumber } from "../../components/state.ts";
 import { shortSpan } from "../../components/time.ts";
+import { DAY_S } from "../../../domain/time.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
+import { momentText } from "../../page/moment.ts";
 import type { Content, Moment, Visit } from "../../page/page.ts";
 import { PAST_COLUMNS, pastEnvironmentRow } from "../environments/past.ts";
-import { failingRow, momentsOf, nothing } from "./overview-cards.ts";
+import { failingCount, failingRow, momentsOf, nothing, othersOf } from "./overview-cards.ts";
 
 type PastOverview = AnswerOf<typeof getPastOverview>;
 
@@ -42,26 +44,26 @@ function findingOf({ running, environments }: PastOverview): string {
   return "Everything that was running complied with its policies.";
 }
 
-function summary({ to }: Visit, { environments, running, deployments }: PastOverview): Html {
+function summary({ to, now }: Visit, { environments, running, deployments }: PastOverview): Html {
   const { days, total, commit_lead_time: lead } = deployments;
-  const notes = (failing: number, unknown: number): string | null =>
-    [failing > 0 && `${formatNumber(failing)} failed`, unknown > 0 && `${formatNumber(unknown)} unknown`]
-      .filter((note) => note !== false)
-      .join(", ") || null;
   return figures([
     {
       label: "Environments compliant",
       value: html`${formatNumber(environments.compliant)} <small>of ${formatNumber(environments.total)}</small>`,
-      note: notes(environments.non_compliant, environments.unknown),
+      note: othersOf(environments, (state) => to.environments({ state })),
       href: to.environments({ state: "COMPLIANT" }),
     },
     {
       label: "Running artifacts",
       value: formatNumber(running.total),
-      note: notes(running.non_compliant, running.unknown),
+      note: othersOf(running, (state) => to.environments(state === "UNKNOWN" ? {} : { state })),
       href: to.environments(),
     },
-    { label: `Deployments, previous ${days} days`, value: formatNumber(total) },
+    {
+      label: `Deployments, previous ${days} days`,
+      value: formatNumber(total),
+      href: to.deployments({ from: momentText(now - days * DAY_S) }),
+    },
     {
       label: `${LEAD_TIME}, median`,
       value: lead === null ? html`<span class="muted">–</span>` : shortSpan(lead),
@@ -74,7 +76,7 @@ function failingThen(visit: Visit, { failing, running, environments }: PastOverv
   return card({
     id: "h-fail",
     title: "Failing then",
-    note: running.non_compliant > 0 && count(running.non_compliant, { isBad: true }),
+    note: failingCount(visit, running),
     body:
       failing.length > 0
         ? html`<ul class="rows">${failing.map((artifact) => failingRow(visit, artifact))}</ul>`

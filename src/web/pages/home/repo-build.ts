@@ -9,28 +9,29 @@ import { time } from "../../components/time.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
-import { frequencyChart, longerPeriod, periodChoice, periodOf } from "./repo-period.ts";
+import { frequencyChart, listWindow, longerPeriod, periodChoice, periodOf } from "./repo-period.ts";
 
 type Build = AnswerOf<typeof listBuilds>["builds"][number];
 
 const PER_PAGE = 25;
 
 export async function buildTab(visit: Visit, { id }: { id: string }): Promise<Html> {
-  const { call, query, now } = visit;
+  const { call, query } = visit;
   const period = periodOf(visit);
   const window = { repo_inner_id: id, start_ts: period.from, end_ts: period.to };
   const { timestamps } = await call(buildStatistics, { query: window });
   const current = pageOf(query);
-  const list = await call(listBuilds, { query: { ...window, page: current, per_page: PER_PAGE } });
+  const part = listWindow(visit, period);
+  const list = await call(listBuilds, { query: { ...window, ...part.window, page: current, per_page: PER_PAGE } });
   const { total_count: total, total_pages } = list;
-  const a_week = (total / period.days) * 7;
-  const chart = html`${frequencyChart(timestamps, { period, now, what: "Builds" })}<p class="sub gap-t2">${
-    total > 0 && `${a_week < 10 ? a_week.toFixed(1) : formatNumber(Math.round(a_week))} builds a week`
+  const a_week = (timestamps.length / period.days) * 7;
+  const chart = html`${frequencyChart(visit, timestamps, { period, what: "build" })}<p class="sub gap-t2">${
+    timestamps.length > 0 && `${a_week < 10 ? a_week.toFixed(1) : formatNumber(Math.round(a_week))} builds a week`
   }</p>`;
   return html`<div class="cols"><div class="stack"><div class="list-head">${card({
     id: "h-builds",
     title: "Builds",
-    note: `${formatNumber(total)} in ${period.days} days`,
+    note: part.note(total),
     more: periodChoice(visit, period),
     body: list.builds.length > 0 ? builds(visit, list.builds) : noBuilds(visit, total),
   })}${pager(visit, { total, page: current, per_page: PER_PAGE, page_count: total_pages })}</div></div>

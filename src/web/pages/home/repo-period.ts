@@ -1,9 +1,9 @@
 /** The period of a tab of a repository: its choice, and the counts in it as a chart. */
-import { DAY_S } from "../../../domain/time.ts";
-import { barChart } from "../../components/charts.ts";
+import { DAY_S, parseIsoTime } from "../../../domain/time.ts";
+import { barChart, barList, countedIn } from "../../components/charts.ts";
 import { linkButton } from "../../components/layout.ts";
 import { formatNumber } from "../../components/state.ts";
-import { formatDate } from "../../components/time.ts";
+import { formatDate, formatUtc } from "../../components/time.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
@@ -25,23 +25,53 @@ export function periodOf({ query, now }: Pick<Visit, "query" | "now">): Period {
   return { days, from: end - days * DAY_S, to: end - 1 };
 }
 
+/** The days of one bar that the address asks for, which the list then shows; null for the whole period. */
+function barOf({ query }: Pick<Visit, "query">, { from, to }: Period): { start_ts: number; end_ts: number } | null {
+  const first = parseIsoTime(query.get("from") ?? "");
+  const last = parseIsoTime(query.get("to") ?? "", { endOfDay: true });
+  if (first === null || last === null || first > last || first > to || last < from) return null;
+  return { start_ts: Math.max(first, from), end_ts: Math.min(last, to) };
+}
+
+/** The part of the period that the list shows, and how many of what it counts there are. */
+export function listWindow(visit: Visit, period: Period) {
+  const bar = barOf(visit, period);
+  const all = html`<a href="${visit.here(WHOLE)}">Show all ${period.days} days</a>`;
+  return {
+    window: bar ?? { start_ts: period.from, end_ts: period.to },
+    note: (total: number): Html =>
+      bar === null
+        ? html`${formatNumber(total)} in ${period.days} days`
+        : html`${formatNumber(total)} from ${formatDate(bar.start_ts, visit.now)} to ${formatDate(
+            bar.end_ts,
+            visit.now,
+          )}. ${all}`,
+  };
+}
+
+const WHOLE = { from: null, to: null } as const;
+
 /** Links to the other periods. */
 export const periodChoice = ({ here }: Visit, { days }: Period): Html =>
   html`<nav class="btn-group more" aria-label="Period">${PERIODS.map(
     (one) =>
-      html`<a class="btn btn-s" href="${here({ days: one })}"${
+      html`<a class="btn btn-s" href="${here({ days: one, ...WHOLE })}"${
         one === days && html` aria-current="true"`
       }>${one} days</a>`,
   )}</nav>`;
 
 /** Where a shorter period has nothing. */
 export const longerPeriod = ({ here }: Visit, { days }: Period): Html | null =>
-  days === PERIODS.at(-1) ? null : linkButton(here({ days: PERIODS.at(-1) as number }), "Show 90 days");
+  days === PERIODS.at(-1) ? null : linkButton(here({ days: PERIODS.at(-1) as number, ...WHOLE }), "Show 90 days");
 
-/** How often something happened, by day or week. @param times epoch seconds @param what names it: "Builds" */
+/**
+ * How often something happened, by day or week. A bar leads to its days in the list of the tab.
+ * @param times epoch seconds
+ */
 export function frequencyChart(
+  { now, here }: Pick<Visit, "now" | "here">,
   times: readonly number[],
-  { period, now, what }: { period: Period; now: number; what: string },
+  { period, what }: { period: Period; what: "build" | "deployment" },
 ): Html {
   const { days, from } = period;
   const width = days > MAX_DAILY ? WEEK_DAYS : 1;
@@ -55,14 +85,25 @@ export function frequencyChart(
   }
   // Few labels fit, the last one under the last bar.
   const every = Math.ceil(size / MAX_LABELS);
-  const bars = counts.map((value, index) => ({
-    label: (size - 1 - index) % every === 0 ? formatDate(start + index * width * DAY_S, now) : "",
-    parts: [{ colour: "bar", value }] as const,
-    isCurrent: index === size - 1,
-  }));
+  const bars = counts.map((value, index) => {
+    const first = start + index * width * DAY_S;
+    const last = first + (width - 1) * DAY_S;
+    const day = width === 1 ? formatDate(first, now) : `${formatDate(first, now)} to ${formatDate(last, now)}`;
+    return {
+      label: (size - 1 - index) % every === 0 ? formatDate(first, now) : "",
+      parts: [{ colour: "bar", value }] as const,
+      isCurrent: index === size - 1,
+      counted: countedIn(value, { day, what, href: here({ from: dateOf(first), to: dateOf(last) }) }),
+    };
+  });
   const unit = width === 1 ? "day" : "week";
-  return barChart(
+  const [first, last, all] = [formatDate(from, now), formatDate(now, now), formatNumber(times.length)];
+  const chart = barChart(
     bars,
-    `${what} a ${unit} from ${formatDate(from, now)} to ${formatDate(now, now)}: ${formatNumber(times.length)} in all`,
+    `${what === "build" ? "Builds" : "Deployments"} a ${unit} from ${first} to ${last}: ${all} in all`,
   );
+  const counted = bars.map((bar) => bar.counted);
+  return html`${chart}${barList(width === 1 ? "By day" : "By week", counted)}`;
 }
+
+const dateOf = (seconds: number): string => formatUtc(seconds).slice(0, 10);

@@ -10,7 +10,7 @@ import { formatSpan } from "../../components/time.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
-import { frequencyChart, longerPeriod, periodChoice, periodOf } from "./repo-period.ts";
+import { frequencyChart, listWindow, longerPeriod, periodChoice, periodOf } from "./repo-period.ts";
 import type { Period } from "./repo-period.ts";
 
 type Deployment = AnswerOf<typeof listRepoDeployments>["deployments"][number];
@@ -21,7 +21,7 @@ const PER_PAGE = 25;
 const MAX_ENVIRONMENTS = 10;
 
 export async function releaseTab(visit: Visit, { id }: { id: string }): Promise<Html> {
-  const { call, query, now } = visit;
+  const { call, query } = visit;
   const period = periodOf(visit);
   const window = { start_ts: period.from, end_ts: period.to };
   const { environments } = await call(getRepoDeploymentStatistics, {
@@ -29,9 +29,10 @@ export async function releaseTab(visit: Visit, { id }: { id: string }): Promise<
     query: { ...window, first_starts: true },
   });
   const current = pageOf(query);
+  const part = listWindow(visit, period);
   const list = await call(listRepoDeployments, {
     params: { repo: id },
-    query: { ...window, page: current, per_page: PER_PAGE, first_starts: true },
+    query: { ...part.window, page: current, per_page: PER_PAGE, first_starts: true },
   });
   const { total_count: total, total_pages } = list;
   const times = environments.flatMap(({ deployed_at: at }) => at);
@@ -39,12 +40,12 @@ export async function releaseTab(visit: Visit, { id }: { id: string }): Promise<
     id: "h-frequency",
     title: "Frequency",
     note: period.days > 30 ? "by week" : "by day",
-    body: padded(frequencyChart(times, { period, now, what: "Deployments" })),
+    body: padded(frequencyChart(visit, times, { period, what: "deployment" })),
   })}${environments.length > 0 && metrics(visit, environments, period)}</div>
 <div class="list-head">${card({
     id: "h-deployments",
     title: "Deployments",
-    note: `${formatNumber(total)} in ${period.days} days`,
+    note: part.note(total),
     more: periodChoice(visit, period),
     body: list.deployments.length > 0 ? deployments(visit, list.deployments) : noDeployments(visit, total),
   })}${pager(visit, { total, page: current, per_page: PER_PAGE, page_count: total_pages })}</div></div>`;

@@ -1,7 +1,7 @@
 /**
  * `/{org}/search`: what a text matches, in groups, with the places and commands of the person. The palette
  * (client/palette.ts) shows the same list. `>` at the beginning asks for places and commands only, `kind=` for all
- * results of a kind, `choose=` for the environment that a command needs.
+ * results of a kind, `choose=` for the environment that a command needs, `time=` for a time.
  */
 import { listViews } from "../../../api/accounts/views.ts";
 import { listAuditLogEntries } from "../../../api/accounts/audit-log.ts";
@@ -11,16 +11,17 @@ import type { AnswerOf } from "../../../http/in-process.ts";
 import { typeName } from "../../components/environment-type.ts";
 import { icon } from "../../components/icon.ts";
 import type { IconName } from "../../components/icon.ts";
-import { empty, pageHead } from "../../components/layout.ts";
+import { card, empty, padded, pageHead } from "../../components/layout.ts";
 import { searchField } from "../../components/search-field.ts";
 import { formatNumber, plainState, stateOf } from "../../components/state.ts";
 import { viewHref } from "../../components/views.ts";
 import { html } from "../../html.ts";
 import type { Html, Value } from "../../html.ts";
 import { PLACES } from "../../page/frame.ts";
+import { momentForm } from "../../page/past-frame.ts";
 import { page } from "../../page/page.ts";
-import type { Visit } from "../../page/page.ts";
-import { choiceOf, chosenAddress, listCommands } from "./commands.ts";
+import type { Content, Visit } from "../../page/page.ts";
+import { ASK_TIME, choiceOf, chosenAddress, listCommands } from "./commands.ts";
 import type { Choice, Offer } from "./commands.ts";
 
 type Group = AnswerOf<typeof searchNames>["groups"][number];
@@ -50,6 +51,7 @@ export const searchPage = page({
   async show(visit) {
     const { query, to } = visit;
     const text = (query.get("q") ?? "").trim().slice(0, MAX_CHARS);
+    if (query.has(ASK_TIME) && visit.may(listEnvs)) return askForTime(visit);
     const choice = choiceOf(visit);
     const { list, redirect = null } = await (choice ? environmentsFor(visit, choice, text) : listFor(visit, text));
     const title = choice ? `${choice.text}: in which environment?` : "Search";
@@ -65,6 +67,18 @@ export const searchPage = page({
       })}${list}`,
     };
   },
+});
+
+/** Without the menu of the page that a person came from, the overview is shown as of the time. */
+const askForTime = (visit: Visit): Content => ({
+  title: "Go to a time",
+  section: null,
+  crumbs: [],
+  main: html`${pageHead({ title: "Go to a time" })}${card({
+    id: "h-time",
+    title: "Which moment?",
+    body: padded(momentForm(visit, { id: "moment", value: "", problem: null, timePath: `/${visit.org}` })),
+  })}`,
 });
 
 type Found = { list: Html; redirect?: string | null };

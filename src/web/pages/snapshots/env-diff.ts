@@ -24,7 +24,7 @@ function summaryOf({ from, to, counts, failing_total: failing }: Diff): string {
 
 export const environmentDiffPage = page({
   path: "/{org}/env-diff",
-  past: "present",
+  past: "then",
   async show(visit) {
     const { to } = visit;
     const sides = { left: readSide(visit, "left", ""), right: readSide(visit, "right", "") };
