@@ -15,6 +15,7 @@ import { INLINE } from "../contract/changes/scope.ts";
 import type { ChangeScope, GatheredChange } from "../contract/changes/scope.ts";
 import type { Urls } from "../contract/urls.ts";
 import { findDailyEnd, nextDailyTime } from "../domain/notification/daily-time.ts";
+import type { DailyTime } from "../domain/notification/daily-time.ts";
 import { renderForDay } from "../domain/notification/render.ts";
 import { isTarget } from "../domain/notification/targets.ts";
 import { eventTypeOf } from "../domain/notification/triggers.ts";
@@ -51,20 +52,22 @@ export const createDailyChanges = (parts: Parts) => ({
   /** Handles a job of kind `daily_changes`. */
   async sendDailyChanges(payload: DailyChangesPayload): Promise<Settlement> {
     const { store, now, trustedNow } = parts;
-    const findAction = (): { action: ActionRow; covered: number } | null => {
+    const findAction = (): { action: ActionRow; covered: number; daily: DailyTime } | null => {
       const action = store.actions.find(payload.organization_id, payload.action);
       const row = action && store.dailyChanges.find(action.id);
-      return action && row && row.started_at === payload.started_at ? { action, covered: row.covered_until } : null;
+      if (!action || row?.started_at !== payload.started_at) return null;
+      return { action, covered: row.covered_until, daily: { hour: row.hour, timeZone: row.time_zone } };
     };
     const found = findAction();
     if (!found) return () => null;
     const at = trustedNow();
-    const again = (): number => Math.max(nextDailyTime(at), now() + TOO_EARLY_RETRY_S);
-    const to = findDailyEnd(at);
+    const { daily } = found;
+    const again = (): number => Math.max(nextDailyTime(at, daily), now() + TOO_EARLY_RETRY_S);
+    const to = findDailyEnd(at, daily);
     // Later than now only after a clock that ran ahead: then the time since is not known.
     const isAhead = found.covered > at;
     if (!isAhead && found.covered >= to) return again;
-    const messages = isAhead ? [] : await compose(parts, found.action, { from: found.covered, to });
+    const messages = isAhead ? [] : await compose(parts, found, { from: found.covered, to });
     return () => {
       const present = findAction();
       if (!present) return null;
@@ -86,7 +89,11 @@ export const createDailyChanges = (parts: Parts) => ({
 });
 
 /** The messages to all targets of an action; none when nothing changed. */
-async function compose({ store, urls }: Parts, action: ActionRow, period: Period) {
+async function compose(
+  { store, urls }: Parts,
+  { action, daily }: { action: ActionRow; daily: DailyTime },
+  period: Period,
+) {
   const triggers = readStoredJsonOrNull(action.triggers_json, isListOf(isText)) ?? [];
   const targets = store.actions.listTargets(action).flatMap(({ id, type, target_json }) => {
     const target = type === null ? null : readStoredJsonOrNull(target_json, isTarget);
@@ -104,7 +111,7 @@ async function compose({ store, urls }: Parts, action: ActionRow, period: Period
   if (places.length === 0) return [];
   const day = composeDay(
     { urls: urls(), org: organization.name, action: action.name, number: action.number },
-    { ...period, places },
+    { ...period, daily, places },
   );
   return targets.map(({ id, target }) => ({ targetId: id, message: renderForDay(target, day) }));
 }

@@ -3,6 +3,8 @@ import type { ChangeListValue, ChangeValue } from "../contract/changes/shapes.ts
 import type { Urls } from "../contract/urls.ts";
 import { groupCauses } from "../domain/compliance/cause-words.ts";
 import type { ChangesMail, DayMessage, MailRow, MailSection, MailTone } from "../domain/notification/changes-mail.ts";
+import { formatDailyTime } from "../domain/notification/daily-time.ts";
+import type { DailyTime } from "../domain/notification/daily-time.ts";
 import type { MessageSender } from "../domain/notification/render.ts";
 import { timestampOf } from "../domain/notification/webhook.ts";
 import { splitName } from "../domain/snapshot/comparison.ts";
@@ -36,7 +38,7 @@ type Period = { from: number; to: number };
 
 export function composeDay(
   sender: Sender,
-  { from, to, places }: Period & { places: readonly ChangedPlace[] },
+  { from, to, daily, places }: Period & { daily: DailyTime; places: readonly ChangedPlace[] },
 ): DayMessage {
   const { urls, org, action, number } = sender;
   const sorted = [...places].sort((a, b) => rankOf(a) - rankOf(b));
@@ -55,7 +57,7 @@ export function composeDay(
     rest: further > 0 ? `${further} more ${further === 1 ? "environment" : "environments"} changed.` : "",
     button: { text: "Open all changes", url: urls.changesPage(org, query) },
     footer:
-      `Sent every day at ${timeOf(to)} UTC by action ${action} (number ${number}) of organization ${org}. ` +
+      `Sent every day at ${formatDailyTime(daily)} by action ${action} (number ${number}) of organization ${org}. ` +
       "Nothing is sent when nothing changed.",
     stop: { text: "Change or stop this message", url: urls.actionPage(org, number) },
   };

@@ -67,6 +67,11 @@ async function given({ name = "production" } = {}) {
     action: (more: Json = {}) =>
       tell.action(at, { name: "daily", triggers: TRIGGERS, environments: [env], targets: [TEAM], ...more }),
     sent: (): Promise<Sent[]> => tell.sent(at),
+    replace: async (more: Json = {}): Promise<void> => {
+      const body = { name: "daily", triggers: TRIGGERS, environments: [env], targets: [TEAM], ...more };
+      const { status, text } = await server.call("PUT", `/actions/${at.org}/environments`, { key: at.key, body });
+      assert.is(status, 200, text);
+    },
     report: (...artifacts: Parameters<typeof running>[]) =>
       world.report(
         at,
@@ -199,6 +204,61 @@ test("sends a day once: over restarts, after a second run of the job, and days w
   assert.is(mails.length, 2);
   assert.match(mails[1]?.body["text"], /2 starts, 2 exits/);
   assert.equal(jobsOf(at).length, 1);
+});
+
+test("is sent at the hour of its zone, once a day over both changes of the clocks", async () => {
+  const { at, action, replace, sent, report } = await given();
+  const zone = { hour: 7, time_zone: "Europe/Berlin" };
+  const times: string[] = [];
+  /** Lets every hour pass, as the job finds it, until a day; something changes in each of them. */
+  const live = async (from: string, to: string): Promise<void> => {
+    server.clock.at = Date.parse(from) / 1000;
+    await replace({ daily_at: zone });
+    const known = (await sent()).length;
+    for (let count = known; server.clock.at < Date.parse(to) / 1000; server.clock.at += 3_600) {
+      report([`shop:${server.clock.at}`, freshFingerprint()]);
+      await server.settled();
+      const all = await sent();
+      assert.ok(all.length <= count + 1, "one message at a time");
+      if (all.length > count) times.push(new Date(server.clock.at * 1000).toISOString().slice(0, 13));
+      count = all.length;
+    }
+  };
+  await action();
+  await live("2027-03-26T12:01:00Z", "2027-03-29T12:00:00Z");
+  assert.equal(times, ["2027-03-27T06", "2027-03-28T05", "2027-03-29T05"]);
+  times.length = 0;
+  await live("2027-10-29T12:01:00Z", "2027-11-01T12:00:00Z");
+  assert.equal(times, ["2027-10-30T05", "2027-10-31T06", "2027-11-01T06"]);
+  const [last] = (await sent()).slice(-1);
+  assert.match(String(last?.body["text"]), /Sent every day at 07:00 Europe\/Berlin by action daily/);
+  assert.is(jobsOf(at).length, 1);
+});
+
+test("another hour takes effect at once, and no time is told twice or left out", async () => {
+  const { at, action, replace, sent, report } = await given();
+  await morning();
+  await action();
+  const read = async (): Promise<unknown> =>
+    (await server.call("GET", `/actions/${at.org}/1`, { key: at.key })).body.daily_at;
+  assert.equal(await read(), { hour: 6, time_zone: "UTC" });
+  server.clock.at += 60;
+  report(["shop:1.0", freshFingerprint()]);
+  // It is 06:02: at 08:00 of the same day the next message is due.
+  await replace({ daily_at: { hour: 8 } });
+  await replace({ daily_at: { hour: 8 } });
+  assert.equal(await read(), { hour: 8, time_zone: "UTC" });
+  server.clock.at += 2 * 3_600;
+  await server.settled();
+  assert.is((await sent()).length, 1);
+  assert.match(String((await sent())[0]?.body["text"]), / 06:00 UTC to [^ ]+ 08:00 UTC\. /);
+  await morning();
+  assert.is((await sent()).length, 1, "nothing at the old hour");
+  assert.is(jobsOf(at).filter(({ due_at: due }) => due > server.clock.at).length, 1);
+  await replace();
+  assert.equal(await read(), { hour: 6, time_zone: "UTC" });
+  await replace({ triggers: ["ON_STARTED_ARTIFACT"] });
+  assert.is(await read(), undefined);
 });
 
 test("a trigger that was removed sends nothing, one that came back has one job, a deleted action none", async () => {

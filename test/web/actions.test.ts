@@ -167,6 +167,23 @@ test("an action is changed; what the form does not show stays", async () => {
   assert.is((await submit(at.browser, path, fields)).status, 303);
   const [action, ...more] = await actionsOf(at);
   assert.equal([action.name, action.number, action.environments, more.length], ["alerts", 1, ["staging"], 0]);
+  // The hour of the message of every day, in a time zone.
+  const daily = (zone: string) =>
+    [...fields, ["triggers", "ON_DAILY_CHANGES"], ["daily_at.hour", "7"], ["daily_at.time_zone", zone]] as const;
+  assert.is((await submit(at.browser, path, daily("Europe/Berlin"))).status, 303);
+  assert.equal((await actionsOf(at))[0].daily_at, { hour: 7, time_zone: "Europe/Berlin" });
+  assert.match(visibleText(await at.browser.get(`/${at.org}/actions/1`)), "Every day 07:00 Europe/Berlin");
+  const again = await at.browser.get(path);
+  assert.match(again.text, /<option value="7" selected>07:00</);
+  assert.match(again.text, /name="daily_at.time_zone"[^>]* value="Europe\/Berlin"/);
+  const wrong = await submit(at.browser, path, daily("Berlin"));
+  assert.is(wrong.status, 400);
+  assert.match(fieldError(wrong, "put-daily_at-time_zone") ?? "", /time zone such as Europe\/Berlin|time zone/);
+  assert.equal(
+    (await actionsOf(at))[0].daily_at,
+    { hour: 7, time_zone: "Europe/Berlin" },
+    "refused, and nothing changed",
+  );
   assert.equal(action.targets[0].context, context);
   assert.equal(action.targets[1], { type: "PIGEON", loft: 7 });
 });

@@ -3,11 +3,13 @@ import { Type } from "typebox";
 import type { Role } from "../../domain/access.ts";
 import type { Static } from "typebox";
 import { ACTION_NAME } from "../../domain/names.ts";
+import { DEFAULT_DAILY_TIME, isTimeZone } from "../../domain/notification/daily-time.ts";
+import type { DailyTime } from "../../domain/notification/daily-time.ts";
 import { ENVIRONMENT_TRIGGERS, FLOW_TRIGGERS } from "../../domain/notification/triggers.ts";
 import { isListOf, isText, readStoredJson } from "../../domain/stored-json.ts";
 import { invalid } from "../../errors.ts";
 import { json } from "../../http/operation.ts";
-import { Closed, Message, Nullable, Ok, OneOf, named } from "../../http/schema.ts";
+import { Closed, Matching, Message, Nullable, Ok, OneOf, named } from "../../http/schema.ts";
 import type { ActionFields, ActionKind, ActionRow } from "../../store/notifications/actions.ts";
 import type { ReadingContext, LargeReadContext, OperationContext } from "../context.ts";
 import { resolveNames } from "../names.ts";
@@ -30,6 +32,29 @@ const MAX_TRIGGERS = 100;
 const Triggers = <const T extends readonly string[]>(words: T) =>
   Type.Array(OneOf(words), { maxItems: MAX_TRIGGERS, description: "Events that send a message; their order is kept" });
 
+const MAX_TIME_ZONE_CHARS = 64;
+const TIME_ZONE = "^[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+)*$";
+const DailyAt = named(
+  "DailyAt",
+  Closed(
+    {
+      hour: Type.Integer({ minimum: 0, maximum: 23, description: "On the clocks of the time zone" }),
+      time_zone: Type.Optional(
+        Matching(TIME_ZONE, {
+          maxLength: MAX_TIME_ZONE_CHARS,
+          default: DEFAULT_DAILY_TIME.timeZone,
+          description: "A name of the IANA database, such as `Europe/Berlin`",
+        }),
+      ),
+    },
+    {
+      description:
+        "When the message of `ON_DAILY_CHANGES` is sent; by default at 06:00 UTC. An hour that the clocks leave out " +
+        "is an hour later, one that they show twice is the first",
+    },
+  ),
+);
+
 const EnvActionPutInput = named(
   "EnvActionPutInput",
   Closed({
@@ -37,6 +62,7 @@ const EnvActionPutInput = named(
     type: Type.Optional(OneOf(["env"], { default: "env" })),
     environments: Names("environments, physical or logical"),
     triggers: Triggers(ENVIRONMENT_TRIGGERS),
+    daily_at: Type.Optional(DailyAt),
     targets: ActionTargets,
   }),
 );
@@ -61,6 +87,12 @@ export const actionProperties = {
   type: Type.String({ description: "`env` or `flow`" }),
   number: Type.Integer({ description: "Increasing number in the organization; never reused" }),
   triggers: Type.Array(Type.String()),
+  daily_at: Type.Optional(
+    Closed(
+      { hour: Type.Integer(), time_zone: Type.String() },
+      { description: "With `ON_DAILY_CHANGES`: when its message is sent" },
+    ),
+  ),
   targets: TargetResponses,
   created_by: Type.String(),
   is_created_from_slack_app: Type.Boolean({ description: "Whether it was created with a chat channel as its target" }),
@@ -81,11 +113,15 @@ export function presentProperties({ store }: LargeReadContext, row: ActionRow, r
   return {
     ...presentFrame(row),
     triggers: readStoredJson(row.triggers_json, isTriggerList),
+    ...presentDaily(store.dailyChanges.find(row.id)),
     // Anyone who knows the address of a target can write to it, so only members see them (semantics 13.108).
     targets: role === null ? [] : presentEach(targets, presentTarget, () => UNREADABLE_TARGET),
     ...summarizeDeliveries(targets),
   };
 }
+
+const presentDaily = (row: { hour: number; time_zone: string } | null) =>
+  row === null ? {} : { daily_at: { hour: row.hour, time_zone: row.time_zone } };
 
 /** Takes the place of a damaged record. */
 export const placeholderProperties = (row: ActionRow) => ({
@@ -107,6 +143,16 @@ const presentFrame = ({ name, kind, number, created_by, from_chat, created_at, l
   last_modified_at,
 });
 
+/** @throws AppError invalid on the time zone */
+function readDaily(sent: Static<typeof DailyAt> | undefined): DailyTime {
+  if (sent === undefined) return DEFAULT_DAILY_TIME;
+  const { hour, time_zone: timeZone = DEFAULT_DAILY_TIME.timeZone } = sent;
+  if (isTimeZone(timeZone)) return { hour, timeZone };
+  throw invalid({
+    "daily_at.time_zone": `Input should be a time zone such as 'Europe/Berlin' or 'UTC' [input: ${timeZone}]`,
+  });
+}
+
 /** @throws AppError invalid, with all environments or flows that do not exist and all invalid targets */
 function readFields(context: ReadingContext, input: EnvInput | FlowInput): ActionFields {
   const { store, organization } = context;
@@ -121,6 +167,7 @@ function readFields(context: ReadingContext, input: EnvInput | FlowInput): Actio
   return {
     name: input.name,
     triggers: [...new Set<string>(input.triggers)],
+    daily: readDaily("environments" in input ? input.daily_at : undefined),
     places,
     targets: readTargets(context, input.targets),
     newSecret: context.newSecret,

@@ -74,7 +74,7 @@ export const putEnvironmentAction = operation({
     "Sends messages about events in the environments to the targets. An existing action with the same name is " +
     "replaced and keeps its number. `ON_SCALED_ARTIFACT` covers running artifacts that became compliant or " +
     "non-compliant or got new provenance. A WEBHOOK target gets one message per event; SLACK and EMAIL targets get " +
-    "one per trigger and snapshot. `ON_DAILY_CHANGES` sends one message a day at 06:00 UTC, about what changed in " +
+    "one per trigger and snapshot. `ON_DAILY_CHANGES` sends one message a day (`daily_at`), about what changed in " +
     "all of the environments, if anything did. Archived environments are removed from the action; the action is " +
     "deleted with its last environment.",
   handle: (context, { body }) => records.putAction(context, body),

@@ -2,5 +2,7 @@
 CREATE TABLE daily_changes (
   action_id     INTEGER PRIMARY KEY REFERENCES actions (id) ON DELETE CASCADE,
   started_at    REAL NOT NULL,
-  covered_until REAL NOT NULL
+  covered_until REAL NOT NULL,
+  hour          INTEGER NOT NULL CHECK (hour BETWEEN 0 AND 23), -- on the clocks of the time zone
+  time_zone     TEXT NOT NULL
 ) STRICT;

@@ -4,6 +4,8 @@
  * Invariants: the number of an action is unique in its organization and never reused; an action names active
  * environments or flows only, and is deleted when the last of them is archived (semantics 13.87).
  */
+import { DEFAULT_DAILY_TIME } from "../../domain/notification/daily-time.ts";
+import type { DailyTime } from "../../domain/notification/daily-time.ts";
 import type { StoredTarget } from "../../domain/notification/targets.ts";
 import { notFound } from "../../errors.ts";
 import type { dailyChangesStore } from "./daily-changes.ts";
@@ -33,6 +35,8 @@ export type ActionRow = RowOf<typeof ACTION>;
 export type ActionFields = {
   name: string;
   triggers: readonly string[];
+  /** When the message of ON_DAILY_CHANGES is due, 06:00 UTC without it; without that trigger it means nothing. */
+  daily?: DailyTime;
   /** Ids of active environments or flows, each once. */
   places: readonly number[];
   targets: readonly StoredTarget[];
@@ -81,11 +85,12 @@ export function actionStore(db: Db, { now }: Pick<SchemaSources, "now">, { targe
     const isDescriptionChanged = name !== row.name || triggersJson !== row.triggers_json;
     if (isDescriptionChanged) update.run(name, triggersJson, row.id);
     const arePlacesChanged = places[row.kind].replace(row.id, fields.places);
-    if (triggers.includes("ON_DAILY_CHANGES")) dailyChanges.start(row);
-    else dailyChanges.stop(row);
+    const isDaily = triggers.includes("ON_DAILY_CHANGES");
+    const isTimeChanged = isDaily && dailyChanges.start(row, fields.daily ?? DEFAULT_DAILY_TIME);
+    if (!isDaily) dailyChanges.stop(row);
     const owner = { organizationId: row.organization_id, actionId: row.id };
     const areTargetsChanged = targets.replace(owner, newTargets, newSecret);
-    return isDescriptionChanged || arePlacesChanged || areTargetsChanged;
+    return isDescriptionChanged || isTimeChanged || arePlacesChanged || areTargetsChanged;
   }
 
   function deleteAction(row: ActionRow): void {

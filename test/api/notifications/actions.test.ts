@@ -297,7 +297,8 @@ test("reports problems by field and stores nothing", async () => {
       { flows: ["f"] },
       {
         flows:
-          'Extra inputs are not permitted [input: ["f"]]; possible keys: name, type, environments, triggers, targets',
+          'Extra inputs are not permitted [input: ["f"]]; possible keys: name, type, environments, triggers, ' +
+          "daily_at, targets",
       },
     ],
     [
@@ -312,6 +313,14 @@ test("reports problems by field and stores nothing", async () => {
           `Environment named 'none' does not exist for organization '${at.org}' [input: none]`,
       },
     ],
+    [{ daily_at: { hour: 24 } }, { "daily_at.hour": "Input should be less than or equal to 23 [input: 24]" }],
+    [
+      { daily_at: { hour: 7, time_zone: "Europe/Atlantis" } },
+      {
+        "daily_at.time_zone": "Input should be a time zone such as 'Europe/Berlin' or 'UTC' [input: Europe/Atlantis]",
+      },
+    ],
+    [{ daily_at: { time_zone: "UTC" } }, { "daily_at.hour": "Field required" }],
     [target({ payload_version: "2.0" }), { "targets.1.payload_version": "Input should be '1.0' [input: 2.0]" }],
     [target({}, ["webhook"]), { "targets.1.webhook": "Field required" }],
     [target({ webhook: 7 }), { "targets.1.webhook": "Input should be a valid string [input: 7]" }],

@@ -8,7 +8,7 @@ import { ENVIRONMENT_TRIGGERS, FLOW_TRIGGERS } from "../../../domain/notificatio
 import type { EnvironmentTrigger, FlowTrigger } from "../../../domain/notification/triggers.ts";
 import { invalid } from "../../../errors.ts";
 import { checkboxGroup } from "../../components/checkbox-group.ts";
-import { formOf, hiddenField, textArea, textField } from "../../components/forms.ts";
+import { formOf, hiddenField, selectField, textArea, textField } from "../../components/forms.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import type { Fields } from "../../page/fields.ts";
@@ -29,7 +29,7 @@ const TRIGGER_WORDS: Readonly<Record<Trigger, string>> = {
   ON_ALLOWLIST_EXPIRY: "An allowlist entry ends in three days",
   ON_NON_COMPLIANT_ENV: "The environment becomes non-compliant",
   ON_COMPLIANT_ENV: "The environment becomes compliant again",
-  ON_DAILY_CHANGES: "Every day at 06:00 UTC: what changed, if anything did",
+  ON_DAILY_CHANGES: "Every day: what changed, if anything did",
   ON_STARTED_TRAIL: "A trail begins",
   ON_ATTESTED_PROVENANCE: "An artifact is reported",
   ON_ATTESTATION: "An attestation is reported",
@@ -90,8 +90,36 @@ export async function actionForm(
       choices: triggers.map((value) => ({ value, text: TRIGGER_WORDS[value] })),
       checked: action?.triggers ?? (kind === "env" ? ["ON_NON_COMPLIANT_ENV", "ON_COMPLIANT_ENV"] : []),
     },
-  )}<h3>Where messages go</h3>${targetFields(visit, form, (action?.targets ?? []) as ShownTarget[])}`;
+  )}${kind === "env" && dailyFields(visit, action)}<h3>Where messages go</h3>${targetFields(
+    visit,
+    form,
+    (action?.targets ?? []) as ShownTarget[],
+  )}`;
   return formOf(visit, { name: form, submit: action === null ? "Create action" : "Save action", fields, cancel });
+}
+
+const HOURS = Array.from({ length: 24 }, (_, hour) => ({
+  value: String(hour),
+  text: `${String(hour).padStart(2, "0")}:00`,
+}));
+
+/** When the message of every day is sent. */
+function dailyFields(visit: Visit, action: Action | null): Html {
+  const { hour, time_zone: zone } = action?.daily_at ?? { hour: 6, time_zone: "UTC" };
+  return html`<h3>Every day</h3>${selectField(visit, {
+    form: "put",
+    name: "daily_at.hour",
+    label: "Hour of the message",
+    choices: HOURS,
+    value: String(hour),
+  })}${textField(visit, {
+    form: "put",
+    name: "daily_at.time_zone",
+    label: "Time zone",
+    value: zone,
+    hint: "A name such as Europe/Berlin, or UTC. Summer time is followed.",
+    isRequired: false,
+  })}`;
 }
 
 async function placeFields(visit: Visit, { kind, action }: { kind: ActionKind; action: Action | null }): Promise<Html> {
@@ -136,9 +164,16 @@ export async function submitAction({ call }: Visit, fields: Fields, before: Acti
   };
   const answer =
     kind === "env"
-      ? call(putEnvironmentAction, { body: { ...shared, environments: places } })
+      ? call(putEnvironmentAction, { body: { ...shared, ...dailyOf(fields), environments: places } })
       : call(putFlowAction, { body: { ...shared, flows: places } });
   await withTargetErrors(targets, answer);
+}
+
+/** A form without the fields, such as one that was kept, asks for the default. */
+function dailyOf(fields: Fields): { daily_at?: { hour: number; time_zone?: string } } {
+  const hour = fields.text("daily_at.hour");
+  const zone = fields.text("daily_at.time_zone").trim();
+  return hour === "" ? {} : { daily_at: { hour: Number(hour), ...(zone === "" ? {} : { time_zone: zone }) } };
 }
 
 const MISSING: Readonly<Record<string, string>> = {

@@ -11,6 +11,7 @@ import type { Html } from "../../html.ts";
 import { form, page } from "../../page/page.ts";
 import type { Visit } from "../../page/page.ts";
 import { deliveryCard } from "./action-deliveries.ts";
+import { formatDailyTime } from "../../../domain/notification/daily-time.ts";
 import { actionForm, actionKind, submitAction, triggerWord } from "./action-form.ts";
 import type { Action } from "./action-form.ts";
 import { lastMessage } from "./actions.ts";
@@ -90,6 +91,10 @@ async function detail(visit: Visit, action: Action): Promise<Html> {
       facts([
         [action.type === "env" ? "Environments" : "Flows", html`<ul>${links}</ul>`],
         ["Events", html`<ul>${action.triggers.map((trigger) => html`<li>${triggerWord(trigger)}</li>`)}</ul>`],
+        [
+          "Every day",
+          action.daily_at && formatDailyTime({ hour: action.daily_at.hour, timeZone: action.daily_at.time_zone }),
+        ],
         ["Last message", lastMessage(action, now)],
       ]),
     ),
