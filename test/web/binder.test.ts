@@ -159,7 +159,7 @@ test("an auditor comes from control, environment, flow and palette, and reads no
   ];
   assert.match(all, /robot was added as member/);
   assert.not.match(own, /robot/);
-  assert.match(own, /without members and keys, which administrators read/);
+  assert.match(own, /without members, keys and records, which administrators read/);
   for (const [path, query] of [
     ["controls/C-1", "control=C-1"],
     [`environments/${prod}`, `environment=${prod}`],

@@ -114,12 +114,12 @@ test("a wrong filter says so at its field, and keeps what was typed", async () =
 
 test("people and keys are for administrators", async () => {
   const { at, browser } = await world();
-  assert.match(visibleText(await browser.get(`/${at.org}/changes`)), /People and keys/);
+  assert.match(visibleText(await browser.get(`/${at.org}/changes`)), /People and records/);
   assert.match(visibleText(await browser.get(`/${at.org}/changes?kind=people`)), /joined as admin/);
   const reader = await signInWithRole(server, at.org, "reader");
   const page = await reader.get(`/${at.org}/changes`);
   assert.is(page.status, 200);
-  assert.not.match(visibleText(page), /People and keys|joined as/);
+  assert.not.match(visibleText(page), /People and records|joined as/);
   assert.not.match(page.text, /settings\/service-accounts/, "who may not create a key is not sent there");
   assert.is((await reader.get(`/${at.org}/changes?kind=people`)).status, 403);
 });

@@ -1,4 +1,5 @@
 /** Creating or updating a flow, for its own operations and for webhooks of other products. */
+import { hash } from "node:crypto";
 import { MAX_INLINE_DOCUMENT_BYTES } from "../../domain/documents.ts";
 import { EMPTY_TEMPLATE_TEXT, buildLegacyTemplate } from "../../domain/flow-template/template.ts";
 import type { FlowRow, Visibility } from "../../store/flows/flows.ts";
@@ -32,7 +33,16 @@ export function applyFlow(
   };
   if (existing) store.flows.update(existing.id, fields);
   else store.flows.create(organization.id, { name, ...fields });
-  note({ flow: name, created: !existing });
+  const hasOther = existing !== null && existing.template_id !== fields.templateId;
+  const old = hasOther ? store.templates.findText(existing.template_id) : null;
+  note({
+    flow: name,
+    created: !existing,
+    ...(hasOther && {
+      template_before: old === null ? null : hash("sha256", old),
+      template_after: hash("sha256", template.text),
+    }),
+  });
   return { status: existing ? 200 : 201, body: "OK" };
 }
 

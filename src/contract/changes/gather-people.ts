@@ -1,8 +1,9 @@
-/** Changes of members and keys in a period, from the history of memberships and the audit log. */
+/** Changes of members, keys and records in a period, from the history of memberships and the audit log. */
 import { isObject, isText, readStoredJsonOrNull } from "../../domain/stored-json.ts";
 import type { AuditRow } from "../../store/db/audit-log.ts";
 import type { MembershipEventRow } from "../../store/accounts/membership-audit-log.ts";
 import { UNREADABLE } from "../placeholders.ts";
+import { RECORD_EVENTS, isRecordEntry, toRecordChange } from "./gather-records.ts";
 import { MAX_OTHERS, cutOff, rowWindow } from "./scope.ts";
 import type { GatherContext, GatheredChange, KeyChange, Limits } from "./scope.ts";
 
@@ -35,11 +36,16 @@ const ACCOUNT_EVENTS: readonly string[] = ["service_account.created", "service_a
  * history of memberships has their changes.
  */
 const audited = (context: GatherContext, limits: Limits): GatheredChange[] =>
-  readAuditLog(context, limits, ["api_key", ...ACCOUNT_EVENTS]).map((row): GatheredChange => {
+  readAuditLog(context, limits, ["api_key", ...ACCOUNT_EVENTS, ...RECORD_EVENTS]).flatMap((row): GatheredChange[] => {
     const common = { at: row.timestamp, environment: null };
-    return ACCOUNT_EVENTS.includes(row.event)
+    if (RECORD_EVENTS.includes(row.event)) {
+      const record = toRecordChange(row);
+      return record ? [{ ...common, of: "record", key: `record/${row.id}`, kind: "record", row: record }] : [];
+    }
+    const change: GatheredChange = ACCOUNT_EVENTS.includes(row.event)
       ? { ...common, of: "member", key: `account/${row.id}`, kind: "member", row: toAccountChange(context, row) }
       : { ...common, of: "key", key: `key/${row.id}`, kind: "key", row: toKeyChange(row) };
+    return [change];
   });
 
 /** The entries of these events, newest first. The log is read in slices, because few of its entries match. */
@@ -59,7 +65,7 @@ function readAuditLog({ store, organization }: GatherContext, limits: Limits, ev
       scanned: AUDIT_SLICE,
       limit: AUDIT_SLICE,
     });
-    for (const row of slice.rows) rows.push(row);
+    for (const row of slice.rows) if (isRecordEntry(row)) rows.push(row);
     before = slice.before;
   }
   return rows;

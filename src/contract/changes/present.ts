@@ -115,6 +115,7 @@ const NOTHING = {
   allowlist: null,
   member: null,
   key: null,
+  record: null,
   last_reported_at: null,
 } as const;
 
@@ -147,21 +148,8 @@ function detailsOf(
   switch (change.of) {
     case "snapshot":
       return { by: change.by, ...presentSnapshotChange(context, reader, { change, causing }) };
-    case "attachment": {
-      const { name, before, after } = change.shift;
-      return {
-        by: change.by,
-        snapshot_index: change.index,
-        policy: {
-          name,
-          change: before === null ? "attached" : after === null ? "detached" : "in_force",
-          before,
-          after,
-          comment: null,
-        },
-        html_url: urls.snapshotPage(org, change.environment.name, change.index),
-      };
-    }
+    case "attachment":
+      return presentAttachment(context, change);
     case "policy":
       return {
         by: change.row.user_name,
@@ -189,12 +177,27 @@ function detailsOf(
       return presentMember(context, change.row);
     case "key":
       return presentKey(context, change.row);
+    case "record":
+      return presentRecord(context, change.row);
     case "reporter":
       return {
         last_reported_at: change.reportedAt,
         html_url: urls.environmentPage(org, change.environment.name),
       };
   }
+}
+
+function presentAttachment(
+  { urls, organization }: Context,
+  { by, index, shift: { name, before, after }, environment }: Extract<GatheredChange, { of: "attachment" }>,
+): Details {
+  const change = before === null ? "attached" : after === null ? "detached" : "in_force";
+  return {
+    by,
+    snapshot_index: index,
+    policy: { name, change, before, after, comment: null },
+    html_url: urls.snapshotPage(organization.name, environment.name, index),
+  };
 }
 
 type RowOf<Of> = Extract<GatheredChange, { of: Of; row: unknown }>["row"];
@@ -216,6 +219,19 @@ const presentKey = ({ urls, organization }: Context, { account, keyId, event, by
   key: { id: keyId, account, change: keyChangeOf(event) },
   html_url: urls.serviceAccountPage(organization.name, account),
 });
+
+function presentRecord(
+  { urls, organization: { name: org } }: Context,
+  { kind, name, before, after, by }: RowOf<"record">,
+): Details {
+  const pages = {
+    flow: urls.flowPage(org, name),
+    environment: urls.environmentPage(org, name),
+    control: urls.controlPage(org, name),
+    attestation: urls.changesPage(org),
+  };
+  return { by, record: { kind, name, before, after }, html_url: pages[kind] };
+}
 
 const POLICY_CHANGE_OF: Readonly<Record<string, (typeof POLICY_CHANGES)[number]>> = {
   creation: "created",

@@ -7,6 +7,7 @@ import type {
   ChangedEnvironmentRow,
   PolicyChangeRow,
 } from "../../store/environments/history/period-changes.ts";
+import type { RecordChange } from "./gather-records.ts";
 import type { PresenterContext } from "../presenter-context.ts";
 
 /** How much an answer is made from. `moments`: snapshots; `events`: artifacts that they changed. */
@@ -49,6 +50,7 @@ export type GatheredChange = {
   | { of: "allowed"; environment: ChangedEnvironmentRow; row: AllowedRow }
   | { of: "member"; row: MembershipEventRow }
   | { of: "key"; row: KeyChange }
+  | { of: "record"; row: RecordChange }
   | { of: "reporter"; environment: ChangedEnvironmentRow; reportedAt: number }
 );
 

@@ -107,6 +107,18 @@ export const ChangeEntry = named(
         change: Type.String({ description: "`created`, `rotated`, `revoked` or `lapsed`" }),
       }),
     ),
+    record: Nullable(
+      Closed({
+        kind: OneOf(["flow", "environment", "control", "attestation"]),
+        name: Type.String({ description: "Its name then; the name of the attestation that was overridden" }),
+        before: Nullable(
+          Type.String({
+            description: "What was there, where the audit log has it: a name, or the SHA-256 of a template",
+          }),
+        ),
+        after: Nullable(Type.String()),
+      }),
+    ),
     last_reported_at: Nullable(Type.Number({ description: "Epoch seconds of the last report before it stopped" })),
     html_url: Type.String({ description: "The page about it" }),
   }),

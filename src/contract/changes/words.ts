@@ -35,6 +35,8 @@ export function describeChange(change: GatheredChange): string {
       const done = keyChangeOf(event);
       return `A key of ${account || "an account"} ${done === "lapsed" ? "lapsed" : `was ${done}`}`;
     }
+    case "record":
+      return change.row.text;
     case "reporter":
       return `No report from ${change.environment.name} for ${STALE_AFTER_S / 3600} h`;
   }

@@ -11,6 +11,7 @@ import { kindOf } from "./events.ts";
  * - `upgraded`: an artifact took the place of another one of its flow and name.
  * - `provenance`: an artifact that ran already was reported to another flow or trail.
  * - `policy`: created, changed, or attached to an environment or detached from it.
+ * - `record`: a flow, its template or tags, an environment or a control was changed, or an attestation overridden.
  * - `stale`: a reporter sent nothing for STALE_AFTER_S.
  */
 export const CHANGE_KINDS = [
@@ -24,12 +25,13 @@ export const CHANGE_KINDS = [
   "allowlist",
   "member",
   "key",
+  "record",
   "stale",
 ] as const;
 export type ChangeKind = (typeof CHANGE_KINDS)[number];
 
 /** Kinds that only those may read who may read the audit log. */
-export const PEOPLE_KINDS: readonly ChangeKind[] = ["member", "key"];
+export const PEOPLE_KINDS: readonly ChangeKind[] = ["member", "key", "record"];
 
 /** Seconds without a report after which an environment counts as no longer reported: a job of every day has run. */
 export const STALE_AFTER_S = 24 * 3600;

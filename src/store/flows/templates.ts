@@ -59,6 +59,8 @@ export function templateStore(db: Db, { newId }: SchemaSources) {
   return {
     get,
     getPublicId,
+    /** The text of the template with that id; null where the record is damaged. */
+    findText: (id: number): string | null => byId.get(id)?.content ?? null,
 
     /**
      * The row with exactly this text: `previous` if it has the same text, else a new one. The text must have passed

@@ -368,6 +368,73 @@ test("nothing outside of the period counts, and `limit` shortens lists but no to
   assert.equal([none["missing"].total, none["missing"].items], [2, []]);
 });
 
+test("an administrator reads who changed flows, tags, controls and names, archived, or overrode", async () => {
+  const { at, flow, prod } = await setUp();
+  const [from, to] = [String(server.clock.at - DAY), String(server.clock.at + DAY)];
+  const sha = (text: string): string => createHash("sha256").update(text).digest("hex");
+  const template = (text: string) =>
+    server.call("PUT", `/flows/${at.org}/template_file`, {
+      key: at.key,
+      form: {
+        field: "data_json",
+        json: { name: flow, description: "" },
+        file: { name: "template_file", filename: "t.yml", content: text },
+      },
+    });
+  const [first, second] = ["version: 1\n# one\n", "version: 1\n# two\n"];
+  // The second call changes nothing, as that of each run of a pipeline.
+  for (const text of [first, first, second]) assert.ok((await template(text)).status < 300);
+  await put("PATCH", `/tags/${at.org}/flow/${flow}`, at, { set_tags: { tier: "gold" }, remove_tags: ["old"] });
+  await put("PATCH", `/tags/${at.org}/env/${prod}`, at, { set_tags: { tier: "gold" } });
+  await put("POST", `/controls/${at.org}/C-1/archive`, at, undefined);
+  await put("POST", `/controls/${at.org}/C-1/unarchive`, at, undefined);
+  const spare = await server.given.environment(at);
+  await put("PUT", `/environments/${at.org}/${spare}/rename`, at, { new_name: `${spare}-2` });
+  await put("PUT", `/environments/${at.org}/${spare}-2/archive`, at, undefined);
+  const other = await server.given.flow(at);
+  await put("PUT", `/flows/${at.org}/${other}/rename`, at, { new_name: `${other}-2` });
+  await put("PUT", `/flows/${at.org}/${other}-2/archive`, at, undefined);
+  await server.given.trail(at, { flow, name: "checked" });
+  await server.given.attestation(at, { kind: "generic", flow, trail: "checked", name: "scan", is_compliant: false });
+  await server.given.attestation(at, {
+    kind: "override",
+    flow,
+    trail: "checked",
+    name: "scan",
+    original_attestation_type: "generic",
+    new_compliance_status: true,
+    reason: "a false alarm",
+  });
+  const { changes } = await read(at, { environment: prod, from, to });
+  const records = changes.items.filter(({ kind }: Json) => kind === "record").reverse();
+  const told: [string, string | null, string | null][] = records.map(({ text, record }: Json) => [
+    text,
+    record.before,
+    record.after,
+  ]);
+  const archivedAs = (name: string): string | null => told.find(([text]) => text === name)?.[2] ?? null;
+  assert.equal(told.slice(told.findIndex(([text]) => text.startsWith("The template"))), [
+    [`The template of flow ${flow} was changed`, sha("version: 1"), sha(first)],
+    [`The template of flow ${flow} was changed`, sha(first), sha(second)],
+    [`Tags of flow ${flow}: tier is gold, old removed`, null, null],
+    ["Control C-1 was archived", null, null],
+    ["Control C-1 was restored", null, null],
+    [`Environment ${spare} was created`, null, null],
+    [`Environment ${spare} was renamed to ${spare}-2`, spare, `${spare}-2`],
+    [`Environment ${spare}-2 was archived`, `${spare}-2`, archivedAs(`Environment ${spare}-2 was archived`)],
+    [`Flow ${other} was created`, null, null],
+    [`Flow ${other} was renamed to ${other}-2`, other, `${other}-2`],
+    [`Flow ${other}-2 was archived`, `${other}-2`, archivedAs(`Flow ${other}-2 was archived`)],
+    ["Attestation scan was overridden as compliant", null, null],
+  ]);
+  assert.ok(archivedAs(`Flow ${other}-2 was archived`)?.startsWith(`${other}-2`));
+  assert.ok(records.every(({ by }: Json) => by !== null));
+  // An auditor reads none of it.
+  const reader = { org: at.org, key: server.given.user(at.org, "reader") };
+  const shown = await read(reader, { environment: prod, from, to });
+  assert.ok(shown["changes"].items.every(({ kind }: Json) => kind !== "record"));
+});
+
 test("changes of members and keys are for those who may read the audit log; a reader gets all the rest", async () => {
   const { at, policy } = await setUp();
   const auditor = { org: at.org, key: server.given.user(at.org, "reader") };

@@ -126,6 +126,7 @@ test("an upgrade says what it replaced, with commits, build and pull requests, a
       allowlist: null,
       member: null,
       key: null,
+      record: null,
       last_reported_at: null,
       html_url: environmentPage,
     },

@@ -291,10 +291,19 @@ data-l="To">${moment(one.until, "in force")}</td><td data-l="By">${one.by}</td><
   };
 }
 
+type ChangedRecord = NonNullable<ShownBinder["changes"]["items"][number]["record"]>;
+
+/** What a record was before and after, where the audit log has both. */
+const stepOf = ({ before, after }: ChangedRecord): Value =>
+  before !== null && after !== null ? html`from ${stepSide(before)} to ${stepSide(after)}` : null;
+
+const stepSide = (text: string): Value => (/^[0-9a-f]{64}$/.test(text) ? fingerprint(text) : html`<bdi>${text}</bdi>`);
+
 export function changesPart({ to }: Visit, { changes, from }: ShownBinder): BinderPart {
   const columns = [{ text: "When, UTC", ...TIME }, { text: "Who", className: "cw-144" }, { text: "What" }];
   const body = listTable({ caption: "Who changed what", columns, what: "changes" }, changes, (one) => {
-    const detail = one.allowlist?.reason ?? one.policy?.comment ?? null;
+    const { record } = one;
+    const detail = one.allowlist?.reason ?? one.policy?.comment ?? (record && stepOf(record));
     return html`<tr><td data-l="When">${utcTime(one.timestamp)}</td><td data-l="Who">${one.by ?? "–"}</td><td
 class="full">${one.text}${detail !== null && subLine(html`${detail}`)}</td></tr>`;
   });
@@ -305,7 +314,7 @@ class="full">${one.text}${detail !== null && subLine(html`${detail}`)}</td></tr>
     id: "changes",
     title: "Who changed what",
     total: changes.total,
-    note: html`${cut}${people && "without members and keys, which administrators read"}${
+    note: html`${cut}${people && "without members, keys and records, which administrators read"}${
       !people && cut === false && html`<a href="${to.changes()}">All changes</a>`
     }`,
     body,

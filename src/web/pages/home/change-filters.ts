@@ -27,7 +27,7 @@ const GROUPS: Readonly<Record<string, Group>> = {
     kinds: ["started", "exited", "scaled", "provenance"],
   },
   rules: { text: "Rules", choice: "Rules", kinds: ["policy", "allowlist"] },
-  people: { text: "People and keys", choice: "People and keys", kinds: ["member", "key"] },
+  people: { text: "People and records", choice: "People, keys and records", kinds: ["member", "key", "record"] },
   stale: { text: "Not reporting", choice: "Not reporting", kinds: ["stale"] },
 };
 

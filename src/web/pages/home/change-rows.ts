@@ -139,6 +139,7 @@ const ICONS: Readonly<Record<ListedChange["kind"], IconName>> = {
   allowlist: "shield-check",
   member: "person",
   key: "key",
+  record: "pencil",
   stale: "broadcast",
 };
 
@@ -153,6 +154,13 @@ function rowOf(visit: Visit, change: ListedChange): Row {
       return { ...common, ...memberRow(visit, change) };
     case "key":
       return { ...common, ...keyRow(visit, change) };
+    case "record":
+      return {
+        ...common,
+        title: change.text,
+        sub: change.by && html`by <bdi>${change.by}</bdi>`,
+        link: html`<a href="${visit.to.settings("audit-log")}">Audit log</a>`,
+      };
     case "stale":
       return {
         ...common,

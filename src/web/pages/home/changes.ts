@@ -249,8 +249,8 @@ function placesCard(
     return html`<li>${mark}${link}${count(own)}</li>`;
   });
   const others = total - rows.length;
-  const whole = html`<a class="grow name" href="${visit.here({ kind: "people" })}">People and keys</a>`;
-  const people = (counts.member ?? 0) + (counts.key ?? 0);
+  const whole = html`<a class="grow name" href="${visit.here({ kind: "people" })}">People and records</a>`;
+  const people = (counts.member ?? 0) + (counts.key ?? 0) + (counts.record ?? 0);
   return card({
     id: "h-places",
     title: "Environments",

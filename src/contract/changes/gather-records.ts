@@ -1,0 +1,118 @@
+/** Changes of flows, environments, controls and overrides, as the audit log has them: what no other change tells. */
+import { isListOf, isObject, isText, readStoredJsonOrNull } from "../../domain/stored-json.ts";
+import type { AuditRow } from "../../store/db/audit-log.ts";
+
+/** @property before what was there, where the log has it: a name, or the SHA-256 of a template; `after` likewise */
+export type RecordChange = {
+  event: string;
+  kind: "flow" | "environment" | "control" | "attestation";
+  name: string;
+  /** A sentence without a full stop. */
+  text: string;
+  by: string;
+  before: string | null;
+  after: string | null;
+};
+
+type Told = Omit<RecordChange, "event" | "by" | "before" | "after"> & { before?: string | null; after?: string | null };
+type Detail = Readonly<Record<string, unknown>>;
+
+const textIn = (detail: Detail, name: string): string => (isText(detail[name]) ? (detail[name] as string) : "");
+/** The parts of the path that the entry is about. */
+const partsOf = ({ target }: AuditRow): string[] =>
+  target.split("/").map((part) => {
+    try {
+      return decodeURIComponent(part);
+    } catch {
+      return part;
+    }
+  });
+
+/** What each event says; null for an entry that says nothing of these. */
+const TELLERS: Readonly<Record<string, (detail: Detail, row: AuditRow) => Told | null>> = {
+  "flow.applied": (detail) => {
+    const name = textIn(detail, "flow");
+    if (detail["created"] === true) return { kind: "flow", name, text: `Flow ${name} was created` };
+    const after = textIn(detail, "template_after");
+    const before = textIn(detail, "template_before") || null;
+    return after === ""
+      ? null
+      : { kind: "flow", name, text: `The template of flow ${name} was changed`, before, after };
+  },
+  "flow.archived": (detail) => archived("flow", textIn(detail, "flow"), detail),
+  "flow.renamed": (detail) => renamed("flow", detail),
+  "environment.put": (detail) =>
+    detail["created"] === true
+      ? {
+          kind: "environment",
+          name: textIn(detail, "environment"),
+          text: `Environment ${textIn(detail, "environment")} was created`,
+        }
+      : null,
+  "environment.archived": (detail) => archived("environment", textIn(detail, "environment"), detail),
+  "environment.renamed": (detail) => renamed("environment", detail),
+  "environment.joined": (detail) => {
+    const [name, member] = [textIn(detail, "environment"), textIn(detail, "member")];
+    return detail["added"] === true
+      ? { kind: "environment", name, text: `${member} became a member of ${name}` }
+      : null;
+  },
+  // Policies read tags of flows only.
+  "tags.changed": (detail, row) => {
+    const [kind, name = ""] = partsOf(row).slice(-2);
+    return kind === "flow" ? { kind, name, text: `Tags of flow ${name}: ${tagWords(detail)}` } : null;
+  },
+  "control.created": (_detail, row) => control(row, "created"),
+  "control.edited": (_detail, row) => control(row, "changed"),
+  "control.archived": (_detail, row) => control(row, "archived"),
+  "control.unarchived": (_detail, row) => control(row, "restored"),
+  "attestation.reported": (detail, row) => {
+    if (!isOverride(row)) return null;
+    const name = textIn(detail, "attestation_name");
+    const verdict = detail["is_compliant"] === true ? "compliant" : "non-compliant";
+    return { kind: "attestation", name, text: `Attestation ${name} was overridden as ${verdict}` };
+  },
+};
+export const RECORD_EVENTS: readonly string[] = Object.keys(TELLERS);
+
+const archived = (kind: "flow" | "environment", name: string, detail: Detail): Told => ({
+  kind,
+  name,
+  text: `${kind === "flow" ? "Flow" : "Environment"} ${name} was archived`,
+  before: name,
+  after: textIn(detail, "archived_as") || null,
+});
+
+function renamed(kind: "flow" | "environment", detail: Detail): Told {
+  const [before, after] = [textIn(detail, "from"), textIn(detail, "to")];
+  const text = `${kind === "flow" ? "Flow" : "Environment"} ${before} was renamed to ${after}`;
+  return { kind, name: after, text, before, after };
+}
+
+function control(row: AuditRow, done: string): Told {
+  const parts = partsOf(row).filter((part) => part !== "" && !/^(?:un)?archive$/.test(part));
+  const name = parts.at(-1) ?? "";
+  return { kind: "control", name, text: `Control ${name} was ${done}` };
+}
+
+function tagWords(detail: Detail): string {
+  const set = isObject(detail["set"]) ? Object.entries(detail["set"]) : [];
+  const removed = isListOf(isText)(detail["removed"]) ? (detail["removed"] as string[]) : [];
+  return [...set.map(([key, value]) => `${key} is ${String(value)}`), ...removed.map((key) => `${key} removed`)].join(
+    ", ",
+  );
+}
+
+/** Whether an attestation replaced the verdict of another one; read without parsing, because most are none. */
+const isOverride = ({ detail_json: text }: AuditRow): boolean =>
+  text?.includes('"attestation_type":"override"') === true;
+
+/** Whether an entry may be one of these; all others are passed over where they are read. */
+export const isRecordEntry = (row: AuditRow): boolean => row.event !== "attestation.reported" || isOverride(row);
+
+/** Null for an entry that changed nothing of these. */
+export function toRecordChange(row: AuditRow): RecordChange | null {
+  const detail = readStoredJsonOrNull(row.detail_json, isObject) ?? {};
+  const told = TELLERS[row.event]?.(detail, row) ?? null;
+  return told && { before: null, after: null, ...told, event: row.event, by: row.actor_name };
+}
