@@ -1,7 +1,8 @@
 /**
  * Finds the patterns that match a path, the most specific one first (route-order.ts). @koa/router does the matching. It
- * tests one pattern after the other, so each first segment and number of segments has a router of its own, made once:
- * one router for all operations would test 170 patterns for each request, these test three on average.
+ * tests one pattern after the other, so each first segment and number of segments has a router of its own: one router
+ * for all operations would test 170 patterns for each request, these test three on average. Each is made for the first
+ * path that needs it: most processes need few of the hundreds.
  */
 import Router from "@koa/router";
 import type { Layer, RouterMiddleware } from "@koa/router";
@@ -18,9 +19,6 @@ type Matched<T> = {
 /** @returns what matches a path, in route order */
 type RouteTable<T> = (path: string) => Matched<T>[];
 
-/** Routers by number of segments. The last one has the patterns for all longer paths. */
-type BySize = readonly Router[];
-
 /**
  * @param routes patterns as OpenAPI spells them: `{name}` takes one segment, `{name*}` the rest of the path
  * @param options.strict whether a slash at the end makes another path
@@ -32,28 +30,30 @@ export function createRouteTable<T>(
   const registered = new Map<string, T[]>();
   for (const { pattern, value } of routes) registered.set(pattern, [...(registered.get(pattern) ?? []), value]);
   const patterns = [...registered.keys()].sort(compareRoutes);
+  // Patterns for all longer paths match a path of this size, too.
   const longest = patterns.reduce((most, pattern) => Math.max(most, countSegments(pattern)), 0) + 1;
   const valuesOf = new WeakMap<Layer, Pick<Matched<T>, "pattern" | "values">>();
 
-  function createRouters(first: string | null): BySize {
-    return Array.from({ length: longest + 1 }, (_, size) => {
-      const router = new Router({ strict, sensitive: true });
-      for (const pattern of patterns.filter((known) => canMatch(known, first, size))) {
-        const layer = router.register(expressionOf(pattern), ["GET"], passOn) as Layer;
-        valuesOf.set(layer, { pattern, values: registered.get(pattern) as T[] });
-      }
-      return router;
-    });
+  function createRouterFor(first: string | null, size: number): Router {
+    const router = new Router({ strict, sensitive: true });
+    for (const pattern of patterns.filter((known) => canMatch(known, first, size))) {
+      const layer = router.register(expressionOf(pattern), ["GET"], passOn) as Layer;
+      valuesOf.set(layer, { pattern, values: registered.get(pattern) as T[] });
+    }
+    return router;
   }
 
   const firsts = patterns.map(firstSegment).filter((first) => !first.startsWith("{"));
-  const byFirst = new Map(firsts.map((first) => [first, createRouters(first)]));
-  const others = createRouters(null);
+  /** By first segment, null for any that no pattern names, and number of segments. */
+  const routers = new Map<string | null, Router[]>([null, ...firsts].map((first) => [first, []]));
 
   return (path) => {
     const sized = !strict && path.endsWith("/") ? path.slice(0, -1) : path;
-    const routers = byFirst.get(firstSegment(sized)) ?? others;
-    const router = routers[Math.min(countSegments(sized), longest)] as Router;
+    const known = firstSegment(sized);
+    const first = routers.has(known) ? known : null;
+    const bySize = routers.get(first) as Router[];
+    const size = Math.min(countSegments(sized), longest);
+    const router = (bySize[size] ??= createRouterFor(first, size));
     return router.match(path, "GET").path.map((layer) => ({
       ...(valuesOf.get(layer as Layer) as Pick<Matched<T>, "pattern" | "values">),
       params: () => paramsOf(layer as Layer, path),
