@@ -14,6 +14,15 @@ import { commitTime } from "./commit-time.ts";
 import { componentsOf, textFile } from "./components.ts";
 import { billOfMaterials } from "./sbom.ts";
 
+/** What a bundle has in place of modules, by their names. */
+export const ALIASES: Readonly<Record<string, string>> = {
+  // fontkit needs its megabyte of dictionary for WOFF 2 fonts only, and we ship none.
+  "brotli/decompress.js": "./bin/no-brotli.cjs",
+  // It would search for credentials in home directories, other programs and the metadata services of clouds; ours are
+  // passed explicitly.
+  "@aws-sdk/credential-provider-node": "./bin/no-credential-providers.cjs",
+};
+
 /**
  * Bundles the checkout at `root` into `directory`, which is emptied first, and returns the keys of its assets, sorted.
  * The result depends only on the commit and the lock file; it contains no absolute path and no time.
@@ -50,7 +59,7 @@ function checkRegoEngine(): void {
 }
 
 /** The entries of worker threads, src/<area>/<name>-worker.ts, as paths below src/ without the extension. */
-function workerNames(root: string): string[] {
+export function workerNames(root: string): string[] {
   return globSync("**/*-worker.ts", { cwd: join(root, "src") })
     .map((file) => file.split(sep).join("/").slice(0, -".ts".length))
     .sort();
@@ -79,13 +88,7 @@ async function bundleEntry(root: string, entry: string, outfile: string): Promis
       // when they are asked to.
       "import.meta.url": '"file:///assay/bundle.cjs"',
     },
-    alias: {
-      // fontkit needs its megabyte of dictionary for WOFF 2 fonts only, and we ship none.
-      "brotli/decompress.js": "./bin/no-brotli.cjs",
-      // It would search for credentials in home directories, other programs and the metadata services of clouds; ours
-      // are passed explicitly.
-      "@aws-sdk/credential-provider-node": "./bin/no-credential-providers.cjs",
-    },
+    alias: ALIASES,
     // The executable does not read NODE_OPTIONS, but a worker thread or a child process might.
     banner: { js: "delete process.env.NODE_OPTIONS;" },
     // A worker is evaluated from a string; this names it in stack traces.

@@ -17,6 +17,7 @@ import { parseArgs } from "node:util";
 import { buildClient } from "../bin/client.ts";
 import { readProcessorSeconds } from "./patience.ts";
 import { watchGroup } from "./group-watch.ts";
+import { buildThreadBundles, startThreadsFromBundles } from "./thread-bundles.ts";
 
 interface Counts {
   passed: number;
@@ -59,19 +60,28 @@ const SLOW = new RegExp(
   ].join("|")})\\.)`,
 );
 
-/** Files that take at least as long are printed with their time, so that a slow suite says where it is slow. */
-const SLOW_S = 2;
+/**
+ * Files that take at least as long are printed with their time, so that a slow suite says where it is slow; all of them
+ * with TIMES=1 in the environment.
+ */
+const SLOW_S = process.env["TIMES"] === "1" ? 0 : 2;
 
 /**
- * Directories whose tests take longest start first, so that none of them ends alone; the most files of one group. More
- * groups take more processor time, because each process compiles the same code again.
+ * Directories whose tests take longest start first, so that none of them ends alone; the most files of one group, all
+ * unless given. More groups take more processor time, because each process loads the same code again: 0.7 s for that of
+ * a server.
  */
-const LARGE: readonly (readonly [directory: string, maxFiles: number])[] = [
+const LARGE: readonly (readonly [directory: string, maxFiles?: number])[] = [
   ["integration", 3],
   ["binary", 5],
   ["whole", 8],
   ["cli", 36],
   ["api", 31],
+  ["web"],
+  ["http"],
+  ["store"],
+  ["domain"],
+  ["jobs"],
 ];
 
 /**
@@ -85,9 +95,13 @@ const directory = import.meta.dirname;
 if (process.send === undefined) {
   // Pages load what is built from the sources of this moment.
   await buildClient(join(import.meta.dirname, ".."));
+  await buildThreadBundles();
   const { values, positionals } = parseArgs({ options: { slow: { type: "boolean" } }, allowPositionals: true });
   await runSuite(positionals[0] ?? "", values.slow === true);
-} else await runGroup(process.argv.slice(2));
+} else {
+  startThreadsFromBundles();
+  await runGroup(process.argv.slice(2));
+}
 
 async function runSuite(pattern: string, isSlow: boolean): Promise<void> {
   const matches = new RegExp(pattern);
@@ -223,7 +237,7 @@ async function runGroup(files: readonly string[]): Promise<void> {
     }
     const seconds = (performance.now() - started) / 1000;
     const cpu = readProcessorSeconds(process.pid) - cpuBefore;
-    if (seconds >= SLOW_S) console.log(`   ${file}: ${seconds.toFixed(1)} s, processor ${cpu.toFixed(1)} s`);
+    if (seconds >= SLOW_S) console.log(`   ${file}: ${seconds.toFixed(2)} s, processor ${cpu.toFixed(2)} s`);
     await tell({ counts, finished: false });
   }
   await tell({ counts, finished: true });
