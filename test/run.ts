@@ -1,8 +1,8 @@
 // Usage: `run.ts [--slow] [PATTERN]`. Runs every test/**/*.test.ts but those of SLOW; with --slow, those of SLOW. A
 // pattern (a regular expression over the path below test/) chooses among all files, or with --slow among those of SLOW.
 // Files that lie in one directory below test/ run one after the other in a child process, so that a crash in one group
-// cannot hide the others; large directories are several groups, and a few groups run at once. The last line is
-// "N passed, N failed"; the exit code is 1 when anything failed or nothing was found.
+// cannot hide the others; large directories are several groups, small ones share one, and a few groups run at once. The
+// last line is "N passed, N failed"; the exit code is 1 when anything failed or nothing was found.
 //
 // Inside a child the suites are uvu's, but files are imported and run by this file and not by uvu's command, which
 // loses every suite of a group when one file throws at import, and which takes a suite whose `before` hook threw for a
@@ -84,6 +84,9 @@ const LARGE: readonly (readonly [directory: string, maxFiles?: number])[] = [
   ["jobs"],
 ];
 
+/** Directories of at most as many files share one process, unless they are LARGE. */
+const MAX_SHARED_FILES = 6;
+
 /**
  * Node keeps what it compiled, and what it made of TypeScript, for all processes of the suite: a process of the program
  * starts in half of the processor time.
@@ -137,12 +140,17 @@ async function runSuite(pattern: string, isSlow: boolean): Promise<void> {
 
 /** The groups, [name, files], in the order in which they start. */
 function groupByDirectory(files: readonly string[]): [string, string[]][] {
-  const directories = new Map<string, string[]>();
-  for (const file of files) {
-    const directory = file.includes("/") ? file.slice(0, file.indexOf("/")) : "test";
-    directories.set(directory, [...(directories.get(directory) ?? []), file]);
-  }
+  const every = Map.groupBy(files, (file) => (file.includes("/") ? file.slice(0, file.indexOf("/")) : "test"));
   const rankOf = (name: string): number => LARGE.findIndex(([directory]) => directory === name) >>> 0;
+  const isSmall = (name: string, all: readonly string[]): boolean =>
+    all.length <= MAX_SHARED_FILES && LARGE.every(([large]) => large !== name);
+  const small = [...every].filter(([name, all]) => isSmall(name, all));
+  const directories = new Map([...every].filter(([name, all]) => !isSmall(name, all)));
+  if (small.length > 0)
+    directories.set(
+      small.map(([directory]) => directory).join(", "),
+      small.flatMap(([, all]) => all),
+    );
   return [...directories]
     .sort(([a], [b]) => rankOf(a) - rankOf(b))
     .flatMap(([directory, all]) => {
