@@ -13,16 +13,11 @@ import { join, resolve } from "node:path";
 import { gzipSync } from "node:zlib";
 import Database from "better-sqlite3";
 import { createClient } from "../../binary/client.ts";
-import { questions, scan, tell, WHOLE_API } from "./story.ts";
+import { ACCOUNTS, ask, BOT_KEY, scan, tell, WHOLE_API } from "./story.ts";
 import type { Door } from "./story.ts";
 
 /** Size of the compressed database: the repository keeps it for ever. */
 const MAX_FIXTURE_BYTES = 200 * 1024;
-
-const BOT_KEY = "key-of-the-builds-in-the-fixtures-0123456789";
-const ACCOUNTS =
-  "organizations: [{name: acme, service_accounts: [{name: build-bot, privilege: member, " +
-  `api_keys: [{description: builds, key: "${BOT_KEY}"}]}]}]\n`;
 
 const checkout = resolve(process.argv[2] ?? join(import.meta.dirname, "..", "..", ".."));
 const data = mkdtempSync(join(tmpdir(), "assay-fixture-"));
@@ -70,25 +65,13 @@ async function make(): Promise<void> {
     { stdio: ["ignore", "pipe", "inherit"] },
   );
   const ended = new Promise<number | null>((done) => server.once("exit", done));
-  const answers: Record<string, unknown> = {};
-  const evidence: Record<string, string> = {};
+  let answers: Record<string, unknown> = {};
   try {
     const url = await address(server.stdout);
     const client = createClient(url, key);
     await tell(client, createClient(url, BOT_KEY), era);
     if (door) await scan(url, door);
-    for (const path of questions(era)) {
-      const { status, body, bytes } = await client.json("GET", path);
-      if (status !== 200) throw new Error(`GET ${path}: ${status} ${bytes.toString()}`);
-      answers[path] = body;
-    }
-    for (const [, path = ""] of JSON.stringify(answers["/attestations/acme?per_page=100"]).matchAll(
-      /"evidence":\{"href":"[^"]*\/api\/v2([^"]+)"/g,
-    )) {
-      const { status, bytes } = await client.json("GET", path);
-      if (status !== 200) throw new Error(`GET ${path}: ${status}`);
-      evidence[path] = bytes.toString();
-    }
+    answers = await ask(client, era);
   } finally {
     server.kill("SIGTERM");
   }
@@ -97,9 +80,12 @@ async function make(): Promise<void> {
   mkdirSync(place);
   const file = join(place, "assay.db");
   const db = new Database(join(data, "assay.db"));
-  // A message waits in it; a server started on a copy of the fixture must not send it.
+  // A message waits in it, and that of the next morning; a server started on a copy of the fixture must not send them.
   if (era >= WHOLE_API)
-    db.exec("UPDATE jobs SET due_at = 4102444800 WHERE kind = 'deliver'; UPDATE deliveries SET due_at = 4102444800");
+    db.exec(
+      "UPDATE jobs SET due_at = 4102444800 WHERE kind IN ('deliver', 'daily_changes'); " +
+        "UPDATE deliveries SET due_at = 4102444800",
+    );
   db.prepare("VACUUM INTO ?").run(file);
   db.close();
   const compressed = gzipSync(readFileSync(file), { level: 9 });
@@ -108,17 +94,12 @@ async function make(): Promise<void> {
   writeFileSync(`${file}.gz`, compressed);
   cpSync(join(data, "evidence"), join(place, "evidence"), { recursive: true });
   const commit = execFileSync("git", ["rev-parse", "--short=12", "HEAD"], { cwd: checkout, encoding: "utf8" }).trim();
-  const lines = Object.entries({ ...answers, ...evidence }).map(
-    ([path, answer]) => `${JSON.stringify(path)}: ${JSON.stringify(answer)}`,
-  );
+  const lines = Object.entries(answers).map(([path, answer]) => `${JSON.stringify(path)}: ${JSON.stringify(answer)}`);
   writeFileSync(
     join(place, "answers.json"),
     `{"commit": "${commit}", "key": "${key}", "answers": {\n${lines.join(",\n")}\n}}\n`,
   );
-  console.log(
-    `schema ${era} of ${commit}: ${compressed.length} bytes, ${Object.keys(answers).length} ` +
-      `answers, ${Object.keys(evidence).length} files`,
-  );
+  console.log(`schema ${era} of ${commit}: ${compressed.length} bytes, ${Object.keys(answers).length} answers`);
 }
 
 /** The address that it reports to listen on. */

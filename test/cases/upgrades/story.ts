@@ -2,7 +2,7 @@
 // fills; each version gets the parts that it supports. And the requests that read them back: the responses are stored
 // beside the database, and later programs must give the same ones.
 
-import { createHmac } from "node:crypto";
+import { createHmac, hash } from "node:crypto";
 import type { Client } from "../../binary/client.ts";
 import { expectStatus } from "../../binary/client.ts";
 
@@ -12,6 +12,9 @@ export const WHOLE_API = 3;
 export const WITHOUT_TRAILS = 4;
 const WITHOUT_COMMIT = 8;
 const IGNORES_KEYS = 10;
+const REGO = 12;
+const VIEWS = 14;
+const DAILY_CHANGES = 15;
 
 const COMMIT = "0f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112";
 const LATER = "1f5c9a1d2b3e4f5061728394a5b6c7d8e9f00113";
@@ -100,6 +103,12 @@ const SONAR = {
     qualityGate: { name: "Sonar way", status: "ERROR", conditions: [] },
   },
 };
+
+/** The key of the service account that reports builds, and the file that creates both (`--bootstrap`). */
+export const BOT_KEY = "key-of-the-builds-in-the-fixtures-0123456789";
+export const ACCOUNTS =
+  "organizations: [{name: acme, service_accounts: [{name: build-bot, privilege: member, " +
+  `api_keys: [{description: builds, key: "${BOT_KEY}"}]}]}]\n`;
 
 /**
  * Sends the story to an empty organization `acme`.
@@ -291,6 +300,55 @@ export async function tell(client: Client, bot: Client, era: number): Promise<vo
   }
   if (era >= WITHOUT_TRAILS) await runWithoutTrails(client);
   if (era >= WITHOUT_COMMIT) await reportWithoutCommit(client, era);
+  if (era >= REGO) {
+    const attestation_data = { format: "cyclonedx-1.5", original_fingerprint: hash("sha256", SBOM), document: null };
+    await attest("release-1", "system", { attestation_name: "bom", type_name: "sbom", attestation_data }, SBOM);
+    await evaluatePolicies(client);
+  }
+  if (era >= VIEWS)
+    for (const [name, for_everyone] of [
+      ["Failing artifacts", true],
+      ["My failing artifacts", false],
+    ]) {
+      const list = { page: "artifacts", parameters: { state: "NON-COMPLIANT" } };
+      await ok(json("POST", "/views/acme", { name, for_everyone, list }));
+    }
+  if (era >= DAILY_CHANGES)
+    await ok(
+      json("PUT", "/actions/acme/environments", {
+        name: "morning",
+        type: "env",
+        environments: ["production"],
+        triggers: ["ON_DAILY_CHANGES"],
+        targets: [{ type: "EMAIL", emails: ["web@example.com"] }],
+      }),
+    );
+}
+
+const SBOM = '{"bomFormat": "CycloneDX", "specVersion": "1.5", "components": []}\n';
+const ALLOWS = "package policy\n\ndefault allow := false\n\nallow if input.trail.compliance_status.is_compliant\n";
+const DENIES =
+  "package policy\n\nallow := false\n\n" + 'violations contains sprintf("%v is not ready", [input.trail.trail_name])\n';
+
+/** A Rego policy in two versions, and evaluations: one with a decision, one that denies and one that fails. */
+async function evaluatePolicies({ json }: Client): Promise<void> {
+  const publish = (source: string, comment: string) =>
+    expectStatus(json("PUT", "/rego-policies/acme/release", { comment, files: { "policy.rego": source } }), 201);
+  await publish(DENIES, "first");
+  await publish(ALLOWS, "second");
+  const evaluate = async (body: object, status: string): Promise<void> => {
+    const context = { trails: [{ flow: "shop", trail: "release-1" }] };
+    const { id } = await expectStatus(json("POST", "/evaluations/acme", { context, ...body }), 201);
+    for (;;) {
+      const ended = await expectStatus(json("GET", `/evaluations/acme/${id}`), 200);
+      if (ended.status === status) return;
+      if (ended.status !== "pending") throw new Error(`an evaluation ended as ${JSON.stringify(ended)}`);
+    }
+  };
+  const decision = { control: "SDLC-7", name: "gate", flow: "shop", trail: "release-1", fingerprint: GOOD };
+  await evaluate({ policy: { identifier: "release" }, params: { approvals: 2 }, decision }, "completed");
+  await evaluate({ policy: { files: { "policy.rego": DENIES } } }, "completed");
+  await evaluate({ policy: { files: { "policy.rego": "package policy\n\nallow := 1\n" } } }, "failed");
 }
 
 /** An artifact whose report names no commit, and has a key that no program knows once such keys are ignored. */
@@ -483,8 +541,27 @@ export async function scan(url: string, { path, secret }: Door): Promise<void> {
   if (status !== 200) throw new Error(`the webhook answered ${status}`);
 }
 
+/** The responses that are stored, by path; those that are no JSON as a text. */
+export async function ask({ json }: Client, era: number): Promise<Record<string, unknown>> {
+  const answers: Record<string, unknown> = {};
+  const askFor = async (path: string): Promise<void> => {
+    const { status, body, bytes } = await json("GET", path);
+    if (status !== 200) throw new Error(`GET ${path}: ${status} ${bytes.toString()}`);
+    answers[path] = body ?? bytes.toString();
+  };
+  for (const path of questions(era)) await askFor(path);
+  for (const [, path = ""] of JSON.stringify(answers["/attestations/acme?per_page=100"]).matchAll(
+    /"evidence":\{"href":"[^"]*\/api\/v2([^"]+)"/g,
+  ))
+    await askFor(path);
+  if (era >= REGO)
+    for (const { id } of (answers["/evaluations/acme"] as { evaluations: { id: string }[] }).evaluations)
+      for (const path of [`/evaluations/acme/${id}`, `/evaluations/acme/${id}/input`]) await askFor(path);
+  return answers;
+}
+
 /** The paths whose responses are stored; none depends on the time of the request. */
-export function questions(era: number): string[] {
+function questions(era: number): string[] {
   const always = [
     "/organizations/acme",
     "/flows/acme",
@@ -550,11 +627,23 @@ export function questions(era: number): string[] {
     "/snapshots/acme/production/6",
     `/asserts/acme/fingerprint/${GOOD}?environment_name=production`,
   ];
+  const rego = [
+    "/attestations/acme/shop/trail/release-1/bom",
+    `/attestations/acme/shop/artifact/${GOOD}/gate`,
+    "/evaluations/acme",
+    "/rego-policies/acme",
+    "/rego-policies/acme/release",
+    "/rego-policies/acme/release?version=1",
+    "/rego-policies/acme/release/versions",
+  ];
   const withoutCommit = ["/trails/acme/tools/build-1", `/artifacts/acme/tools/fingerprint/${UNCOMMITTED}`];
   return [
     ...always,
     ...(era >= RUNTIME ? runtime : []),
     ...(era >= WHOLE_API ? whole : []),
     ...(era >= WITHOUT_COMMIT ? withoutCommit : []),
+    ...(era >= REGO ? rego : []),
+    ...(era >= VIEWS ? ["/views/acme"] : []),
+    ...(era >= DAILY_CHANGES ? ["/actions/acme/3"] : []),
   ];
 }
