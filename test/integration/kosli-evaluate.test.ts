@@ -192,68 +192,6 @@ withCli("a decision is recorded once for each verdict, and the client prints its
   );
 });
 
-const TEMPLATE = `version: 1
-trail:
-  attestations:
-    - {name: review, type: pull_request}
-  artifacts:
-    - name: service
-      attestations:
-        - {name: tests, type: generic}
-        - {name: scan, type: snyk}
-`;
-const PULL_REQUEST = {
-  url: "https://git.test/pr/1",
-  state: "MERGED",
-  author: "ann",
-  commits: [],
-  approvers: [{ username: "bob", state: "APPROVED", timestamp: 1_700_000_000 }],
-};
-const SCAN = {
-  schema_version: 1,
-  tool: { name: "Snyk Open Source", version: "1.2" },
-  results: [{ high_count: 1, medium_count: 0, low_count: 0 }],
-};
-
-withCli(
-  "the input document on the server has all that the client's own has, and nothing else in its place",
-  async () => {
-    const at = server.given.org();
-    const flow = await server.given.flow(at, { template: TEMPLATE });
-    const trail = await server.given.trail(at, { flow, description: "a release", user_data: { build: 1 } });
-    const fingerprint = await server.given.artifact(at, { flow, trail, name: "service" });
-    for (const report of [
-      { name: "review", kind: "pull_request", pull_requests: [PULL_REQUEST], git_provider: "github" },
-      { name: "tests", target: "service", fingerprint, user_data: { passed: 12, ratio: 0.5 } },
-      { name: "scan", kind: "snyk", target: "service", fingerprint, snyk_results: SCAN },
-      { name: "extra", is_compliant: false, annotations: { reason: "none" } },
-      // The later one of a name counts.
-      { name: "extra", is_compliant: true, description: "again" },
-    ])
-      await server.given.attestation(at, { flow, trail, ...report });
-    const shown = await kosli(at, [
-      ...["trail", trail, "--flow", flow, "--policy", "allow.rego", "--show-input", "--output", "json"],
-    ]);
-    assert.is(shown.code, 0, shown.stderr);
-    const own = JSON.parse(shown.stdout).input;
-    const { body } = await rego.evaluate(at, {
-      context: { trails: [{ flow, trail }] },
-      policy: { files: { "policy.rego": constant(true) } },
-    });
-    await rego.ended(at, body.id);
-    const { body: stored } = await rego.evaluations(at, `/${body.id}/input`);
-    assert.equal(Object.keys(own), ["trail"]);
-    assert.equal(Object.keys(stored).sort(), ["trail", "trails"]);
-    const { flow_name, trail_name, moment_number, template_id, created_at, ...same } = stored.trail;
-    const { created_at: reportedAt, ...shownTrail } = own.trail;
-    assert.equal(same, shownTrail);
-    // Of the server's: the trail as it was at that moment, the seventh change of the trail.
-    assert.equal([flow_name, trail_name, moment_number], [flow, trail, 7]);
-    assert.is(template_id, shownTrail.compliance_status.flow_template_id);
-    assert.ok(created_at > reportedAt);
-  },
-);
-
 const NO_ACCESS = "403: You don't have permission to access this resource";
 const FINGERPRINT = "a".repeat(64);
 type Refusal = (at: World) => { words: string[]; key?: string; params?: unknown; text: string };
