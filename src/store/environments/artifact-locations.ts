@@ -135,6 +135,9 @@ const LOCATIONS = `snapshot_artifacts sa
  */
 const MAX_RECENT_ROWS = 50;
 
+/** Looking up so many records takes five milliseconds, as long as looking up as many running artifacts. */
+const MAX_BUILT = 2_000;
+
 export function artifactLocationStore(db: DbReader) {
   const byFingerprint = db.prepare<[number, string], LocationRow>(
     `SELECT ${LOCATION_COLUMNS}, sa.last_index = ${OPEN} AS is_running FROM ${LOCATIONS}
@@ -200,17 +203,29 @@ export function artifactLocationStore(db: DbReader) {
                    FROM json_each(CASE WHEN json_valid(ev.facts_json) THEN ev.facts_json ELSE '{}' END, '$.flows') flow
                    WHERE CASE flow.type WHEN 'object' THEN flow.value ->> 'artifact_id' END = a.id)`,
   );
-  // The running artifacts are few compared with everything ever built, so they lead; one index lookup for each shows
-  // whether it comes from the repository.
-  const keysByRepo = db.prepare<{ organization: number; repo: number }, RunningInRepoKey>(
-    `SELECT live.id, live.record, sa.environment_id AS environment
-     FROM (SELECT sa.id, (SELECT max(a.id) FROM artifacts a
-                          WHERE a.organization_id = sa.organization_id AND a.fingerprint = sa.fingerprint
-                            AND a.repo_id = @repo) AS record
-           FROM snapshot_artifacts sa INDEXED BY snapshot_artifacts_running
-           WHERE sa.organization_id = @organization AND sa.last_index = ${OPEN}) AS live
-       CROSS JOIN snapshot_artifacts sa ON sa.id = live.id CROSS JOIN environments env ON env.id = sa.environment_id
-     WHERE live.record IS NOT NULL AND env.archived_at IS NULL ORDER BY env.name, sa.name, sa.id`,
+  const inActiveEnvironments = (running: string) =>
+    db.prepare<{ organization: number; repo: number }, RunningInRepoKey>(
+      `SELECT found.id, found.record, sa.environment_id AS environment
+       FROM (${running}) AS found
+         CROSS JOIN snapshot_artifacts sa ON sa.id = found.id CROSS JOIN environments env ON env.id = sa.environment_id
+       WHERE found.record IS NOT NULL AND env.archived_at IS NULL ORDER BY env.name, sa.name, sa.id`,
+    );
+  // Either what runs leads, or what was ever built: one index lookup for each finds the other.
+  const keysByRunning = inActiveEnvironments(
+    `SELECT sa.id, (SELECT max(a.id) FROM artifacts a
+                    WHERE a.organization_id = sa.organization_id AND a.fingerprint = sa.fingerprint
+                      AND a.repo_id = @repo) AS record
+     FROM snapshot_artifacts sa INDEXED BY snapshot_artifacts_running
+     WHERE sa.organization_id = @organization AND sa.last_index = ${OPEN}`,
+  );
+  const keysByBuilt = inActiveEnvironments(
+    `SELECT sa.id, max(a.id) AS record FROM artifacts a INDEXED BY artifacts_by_repo
+       CROSS JOIN snapshot_artifacts sa INDEXED BY snapshot_artifacts_running
+         ON sa.organization_id = @organization AND sa.fingerprint = a.fingerprint AND sa.last_index = ${OPEN}
+     WHERE a.repo_id = @repo AND a.organization_id = @organization GROUP BY sa.id`,
+  );
+  const findBuiltAfter = db.prepare<[number, number], object>(
+    "SELECT 1 FROM artifacts INDEXED BY artifacts_by_repo WHERE repo_id = ? LIMIT 1 OFFSET ?",
   );
   const runningByKeys = db.prepare<[string], RunningInRepoRow>(
     `SELECT env.public_id AS environment_id, env.name AS environment_name, env.type AS environment_type,
@@ -232,9 +247,15 @@ export function artifactLocationStore(db: DbReader) {
     /** Whether more than `count` artifacts run in an organization. */
     isMoreThan: (organizationId: number, count: number): boolean =>
       findRunningAfter.get(organizationId, count) !== undefined,
-    /** The running artifacts with a record from a repository, in active environments; by environment, then name. */
-    listRunningByRepo: (organizationId: number, repoId: number): RunningInRepoKey[] =>
-      keysByRepo.all({ organization: organizationId, repo: repoId }),
+    /**
+     * The running artifacts with a record from a repository, in active environments; by environment, then name.
+     * @param maxBuilt looks up each of at most so many records of the repository, else each running artifact
+     */
+    listRunningByRepo: (organizationId: number, repoId: number, maxBuilt = MAX_BUILT): RunningInRepoKey[] =>
+      (findBuiltAfter.get(repoId, maxBuilt) ? keysByRunning : keysByBuilt).all({
+        organization: organizationId,
+        repo: repoId,
+      }),
     /** What these are, in the same order. */
     readRunningInRepo: (keys: readonly RunningInRepoKey[]): RunningInRepoRow[] =>
       runningByKeys.all(JSON.stringify(keys)),

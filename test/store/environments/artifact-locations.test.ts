@@ -334,7 +334,12 @@ test("lists what runs of a repository, once for each name in each active environ
   };
   assert.is.not(first, again);
   const { listRunningByRepo, readRunningInRepo } = store.artifactLocations;
-  const runningIn = (organization: number, repo: number) => readRunningInRepo(listRunningByRepo(organization, repo));
+  /** What it is, whether running artifacts are looked up or records of the repository. */
+  const runningIn = (organization: number, repo: number) => {
+    const keys = listRunningByRepo(organization, repo);
+    assert.equal(listRunningByRepo(organization, repo, 0), keys);
+    return readRunningInRepo(keys);
+  };
   assert.equal(runningIn(organizationId, shop), [row(prod, 2, "app"), row(stage, 2, "a"), row(stage, 2, "z")]);
   assert.equal(
     runningIn(organizationId, other).map(({ environment_name, name }) => [environment_name, name]),
@@ -353,15 +358,21 @@ test("lists what runs of a repository, once for each name in each active environ
   );
 });
 
-test("finds what runs of a repository among running artifacts, in indexes alone", () => {
+test("finds what runs of a repository by the indexes of what runs and of what it built", () => {
   const { db, sql } = openWorld();
-  const [text] = sql.filter((one) => one.includes("AS live"));
-  const steps = plan(db, text as string);
+  const [running = "", built = ""] = sql.filter((one) => one.includes("found.record"));
+  const steps = plan(db, running);
   assert.is(steps[0], "SEARCH sa USING COVERING INDEX snapshot_artifacts_running (organization_id=?)");
   assert.ok(
     steps.includes("SEARCH a USING COVERING INDEX artifacts_by_fingerprint (organization_id=? AND fingerprint=?)"),
     steps.join("\n"),
   );
+  const ofBuilt = plan(db, built);
+  for (const step of [
+    "SEARCH a USING INDEX artifacts_by_repo (repo_id=?)",
+    "SEARCH sa USING COVERING INDEX snapshot_artifacts_running (organization_id=? AND fingerprint=?)",
+  ])
+    assert.ok(ofBuilt.includes(step), ofBuilt.join("\n"));
   assert.equal(
     steps.filter((step) => step.startsWith("SCAN")),
     [],
