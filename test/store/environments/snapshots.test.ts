@@ -239,7 +239,7 @@ test("an index serves every query, however long the history", () => {
       );
   }
   const intervals = about.filter((text) => text.includes("last_index >= @index"));
-  assert.is(intervals.length, 21);
+  assert.is(intervals.length, 22);
   for (const text of intervals)
     assert.ok(
       plan(db, text).some((step) => step.includes("last_index>?") || step.includes("snapshot_artifacts_events")),
