@@ -235,6 +235,28 @@ test("is sent at the hour of its zone, once a day over both changes of the clock
   assert.is(jobsOf(at).length, 1);
 });
 
+test("a target that was deleted while its message was composed gets none", async () => {
+  const { at, action, replace, sent, report } = await given();
+  await morning();
+  await action();
+  report(["odd:1", freshFingerprint()]);
+  const payload = JSON.parse(jobsOf(at)[0]?.["payload_json"]) as DailyChangesPayload;
+  const composing = createDailyChanges({
+    store: openStore(server.db, { now: () => server.clock.at, newId: () => "x" }),
+    urls: () => urlsFor("http://assay.test"),
+    now: () => server.clock.at,
+    trustedNow: () => server.clock.at,
+  });
+  const start = server.clock.at;
+  server.clock.at += DAY;
+  const settle = await composing.sendDailyChanges(payload);
+  server.clock.at = start;
+  await replace({ targets: [{ type: "EMAIL", emails: ["other@example.com"] }] });
+  server.clock.at = start + DAY;
+  settle();
+  assert.equal(await sent(), []);
+});
+
 test("another hour takes effect at once, and no time is told twice or left out", async () => {
   const { at, action, replace, sent, report } = await given();
   await morning();
@@ -245,8 +267,8 @@ test("another hour takes effect at once, and no time is told twice or left out",
   server.clock.at += 60;
   report(["shop:1.0", freshFingerprint()]);
   // It is 06:02: at 08:00 of the same day the next message is due.
-  await replace({ daily_at: { hour: 8 } });
-  await replace({ daily_at: { hour: 8 } });
+  // All at one time: each change has a job of its own, and only the last one goes on.
+  for (const hour of [8, 9, 8, 8]) await replace({ daily_at: { hour } });
   assert.equal(await read(), { hour: 8, time_zone: "UTC" });
   server.clock.at += 2 * 3_600;
   await server.settled();

@@ -66,8 +66,7 @@ const TELLERS: Readonly<Record<string, (detail: Detail, row: AuditRow) => Told |
   "control.edited": (_detail, row) => control(row, "changed"),
   "control.archived": (_detail, row) => control(row, "archived"),
   "control.unarchived": (_detail, row) => control(row, "restored"),
-  "attestation.reported": (detail, row) => {
-    if (!isOverride(row)) return null;
+  "attestation.reported": (detail) => {
     const name = textIn(detail, "attestation_name");
     const verdict = detail["is_compliant"] === true ? "compliant" : "non-compliant";
     return { kind: "attestation", name, text: `Attestation ${name} was overridden as ${verdict}` };

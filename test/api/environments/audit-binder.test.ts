@@ -244,9 +244,11 @@ test("an environment's binder has its verdicts without a gap, and when artifacts
   const begun = server.clock.at;
   await put("POST", `/environments/${at.org}/${prod}/policies`, at, { policy_names: [policy] });
   const stray = freshFingerprint();
-  report(at, prod, [running("shop", good), running("stray", stray)]);
-  report(at, prod, [running("shop", good), running("stray", stray, 1, 2)]);
-  report(at, prod, [running("shop", good)]);
+  const reports = [[running("stray", stray)], [running("stray", stray, 1, 2)], []];
+  for (const others of reports) {
+    server.clock.at += 10;
+    report(at, prod, [running("shop", good), ...others]);
+  }
   server.clock.at += 10;
   const body = await read(at, { environment: prod, from: String(begun + 0.5) });
   const verdicts: Json[] = body["verdicts"].items;

@@ -108,6 +108,10 @@ test("the list has what existed then, what failed first, with filters and the nu
     [later],
   );
   assert.equal(second["pagination"], { total: 2, page: 2, per_page: 1, page_count: 2 });
+  const worst = world.environment(at, { name: "zzz" });
+  world.attach(at, worst, "provenance");
+  world.report(at, worst, [running("stray", PRINTS[1])]);
+  assert.equal(await names(pass(10)), [worst, production, later], "what fails comes first, what is unknown last");
 });
 
 test("the overview has what failed then with its reasons, and the numbers of now beside it", async () => {
@@ -338,7 +342,9 @@ test("a clock that was set back does not hide the snapshots after it", async () 
   );
   assert.is(await indexAt(server.clock.at), (direct.body as any).index);
   assert.is(await listed(server.clock.at), (direct.body as any).index);
+  // Later than the time of the second snapshot, which is not the latest.
   server.clock.at = start + 2_000;
+  assert.equal([await indexAt(start + 1_900), await listed(start + 1_900)], [3, 3]);
 });
 
 test("rights are those of now", async () => {

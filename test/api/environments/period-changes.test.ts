@@ -364,8 +364,8 @@ test("members and keys are for those who may read the audit log", async () => {
     theirs["data"].filter(({ kind }: Json) => kind === "member" || kind === "key"),
     [],
   );
-  assert.equal([theirs["counts"].member, theirs["counts"].key], [null, null]);
-  for (const kinds of ["key", "member", "member,policy"]) {
+  assert.equal([theirs["counts"].member, theirs["counts"].key, theirs["counts"].record], [null, null, null]);
+  for (const kinds of ["key", "member", "record", "member,policy"]) {
     const { status, body: refusal } = await refuse(reader, { kinds });
     assert.is(status, 403);
     assert.equal(Object.keys(refusal), ["message"]);

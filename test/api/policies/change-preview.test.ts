@@ -181,6 +181,10 @@ test("an entry that has ended does not count, whether or not its end was recorde
 test("an override: the trail and the environments in which its artifacts run", async () => {
   const { at, world, environment, built } = await story();
   world.attach(at, environment, "trail");
+  const left = world.environment(at);
+  world.attach(at, left, "trail");
+  world.report(at, left, [running("built", built)]);
+  world.report(at, left, []);
   const override_attestation = {
     flow_name: "backend",
     trail_name: "t1",
