@@ -62,7 +62,8 @@ export async function environmentDeployments(visit: Visit, environment: ShownEnv
     ],
     rows: answer.deployments.map((deployment) => deploymentRow(visit, deployment)),
   });
-  return html`<div class="stack">${frequency && frequencyCard(visit, environment.name, frequency)}${choices}${leadTimeCard(
+  const chart = frequency && frequencyCard(visit, environment.name, frequency);
+  return html`<div class="stack">${chart}${choices}${leadTimeCard(
     newest.deployments,
     (times, { finding, slowest }) => html`<div class="gap-t">${pointScale(times, { finding, end: slowest })}</div>`,
   )}<div>${card({
