@@ -24,7 +24,7 @@ const FIELDS = {
   payload_json: string,
   reasons_json: string,
   overridden_type: orNull(string),
-  /** Set for an override: the record it overrode when it was reported. What counts now is computed (attestations.ts). */
+  /** Set for an override: the record it overrode when it was reported. What counts now: attestations.ts. */
   original_id: orNull(number),
   control: orNull(string),
   control_version: orNull(number),
