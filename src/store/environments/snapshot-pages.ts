@@ -157,7 +157,7 @@ export function snapshotPageStore(db: DbReader) {
   const sharedCount = db
     .prepare<[SnapshotRange & { except: string }], number>(
       `SELECT count(*) FROM (SELECT 1 FROM snapshot_artifacts sa WHERE ${IN_BOTH} AND ${OTHERS}
-         GROUP BY sa.fingerprint, iif(sa.fingerprint = '', sa.name, NULL)) AS shared`,
+         GROUP BY sa.fingerprint, iif(sa.fingerprint = '', sa.name, NULL)) AS found`,
     )
     .pluck();
   const sharedRows = db.prepare<[SnapshotRange & { except: string; limit: number }], RunningKeyRow>(

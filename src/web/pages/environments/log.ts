@@ -68,7 +68,7 @@ function outlineRow({ to, now, moment }: Visit, { name }: ShownEnvironment, outl
     name: `#${outline.index}`,
     sub: html`<span>${cause}</span>`,
   });
-  const span = formatSpan((outline.next_timestamp ?? moment?.now ?? now) - taken);
+  const span = formatSpan((outline.next_timestamp ?? now) - taken);
   return html`<tr>${cell}<td>${badge(stateOfVerdict(outline.compliant))}</td><td class="w-seg seg-td">${verdictBar(
     { compliant: counts.true, failing: counts.false, unknown: counts.null },
     (show) => to.snapshot(name, outline.index, { show }),
