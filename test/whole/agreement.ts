@@ -49,6 +49,7 @@ const BEYOND_SCHEMAS: readonly { field?: RegExp; text?: RegExp; reason: string }
     text: /the type of the attestation that is overridden|which the template expects/,
     reason: "state: the type of what is overridden",
   },
+  { text: /^Input should be a time zone such as/, reason: "names of the IANA database" },
   { text: /token of a previous page/, reason: "opaque: only what an answer gave is one" },
   { text: /valid RE2 expression/, reason: "a grammar of its own" },
   { text: /valid URL with scheme and host/, reason: "checked only where the repository has an id and a name too" },

@@ -1,6 +1,7 @@
 /** Changes of flows, environments, controls and overrides, as the audit log has them: what no other change tells. */
 import { isListOf, isObject, isText, readStoredJsonOrNull } from "../../domain/stored-json.ts";
 import type { AuditRow } from "../../store/db/audit-log.ts";
+import { UNREADABLE } from "../placeholders.ts";
 
 /** @property before what was there, where the log has it: a name, or the SHA-256 of a template; `after` likewise */
 export type RecordChange = {
@@ -102,6 +103,18 @@ function tagWords(detail: Detail): string {
   );
 }
 
+/** What a damaged entry says is not known, so it is listed even where it may say nothing. */
+const unreadable = (row: AuditRow): Told => ({
+  kind: kindOf(row),
+  name: UNREADABLE,
+  text: "A change cannot be read, because its entry in the audit log is damaged",
+});
+
+function kindOf({ event }: AuditRow): RecordChange["kind"] {
+  const [subject] = event.split(".");
+  return subject === "environment" || subject === "control" || subject === "attestation" ? subject : "flow";
+}
+
 /** Whether an attestation replaced the verdict of another one; read without parsing, because most are none. */
 const isOverride = ({ detail_json: text }: AuditRow): boolean =>
   text?.includes('"attestation_type":"override"') === true;
@@ -111,7 +124,8 @@ export const isRecordEntry = (row: AuditRow): boolean => row.event !== "attestat
 
 /** Null for an entry that changed nothing of these. */
 export function toRecordChange(row: AuditRow): RecordChange | null {
-  const detail = readStoredJsonOrNull(row.detail_json, isObject) ?? {};
-  const told = TELLERS[row.event]?.(detail, row) ?? null;
+  const detail = readStoredJsonOrNull(row.detail_json, isObject);
+  const isDamaged = detail === null && row.detail_json !== null && kindOf(row) !== "control";
+  const told = isDamaged ? unreadable(row) : (TELLERS[row.event]?.(detail ?? {}, row) ?? null);
   return told && { before: null, after: null, ...told, event: row.event, by: row.actor_name };
 }

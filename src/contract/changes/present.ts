@@ -230,7 +230,11 @@ function presentRecord(
     control: urls.controlPage(org, name),
     attestation: urls.changesPage(org),
   };
-  return { by, record: { kind, name, before, after }, html_url: pages[kind] };
+  return {
+    by,
+    record: { kind, name, before, after },
+    html_url: name === UNREADABLE ? urls.changesPage(org) : pages[kind],
+  };
 }
 
 const POLICY_CHANGE_OF: Readonly<Record<string, (typeof POLICY_CHANGES)[number]>> = {

@@ -162,8 +162,10 @@ function running(to: Visit["to"], environment: Environment): Html {
   const total = compliant_count + failing + unknown;
   const compliant = Math.max(0, compliant_count - allowlisted);
   const list = (show: string): string => to.environment(name, { show });
+  // The list of compliant artifacts has those that the allowlist accepts.
+  const ofAll = allowlisted > 0 ? `of ${formatNumber(compliant_count)} compliant` : "compliant";
   const parts = [
-    { colour: "ok", value: compliant, words: "compliant", href: list("compliant") },
+    { colour: "ok", value: compliant, words: ofAll, href: list("compliant") },
     { colour: "allow", value: allowlisted, words: "allowlisted", href: list("compliant") },
     { colour: "bad", value: failing, words: "non-compliant", href: list("failing") },
     { colour: "none", value: unknown, words: "of unknown state", href: list("unknown") },
