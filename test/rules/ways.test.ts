@@ -30,7 +30,6 @@ const FIELDS: Readonly<Record<string, string>> = {
 
 /** Caches by file: how many, and what they save. */
 const CACHES: Readonly<Record<string, readonly [count: number, why: string]>> = {
-  "api/environments/past.ts": [1, "no cache: the environments that one request looked up, so that it does so once"],
   "audit-packages/evidence.ts": [1, "a damaged file is found once, and not in every package"],
   "auth/oidc-provider.ts": [1, "no cache: states that were used, so that none is used twice"],
   "domain/policy/conditions.ts": [1, "the names in an expression, which every evaluation asks for"],

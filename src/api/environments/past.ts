@@ -219,20 +219,10 @@ function readDeployments({ store: { overview }, organization: { id } }: LargeRea
 export const hasManyEnvironments = ({ store, organization }: LargeReadContext): boolean =>
   store.past.countEver(organization.id) > MAX_INLINE_ENVIRONMENTS;
 
-/** What `isLarge` of a request looked up. */
-const LOOKED_UP = new WeakMap<RequestedMoment, { at: number; rows: readonly PastEnvironmentRow[] }>();
-
-/**
- * The environments that existed at a moment, looked up once: `isLarge` and `handle` of a request read one moment of the
- * database. Another thread has a copy of the request, so it looks them up itself.
- */
+/** The environments that existed at a moment. */
 function lookUp(context: LargeReadContext, moment: RequestedMoment) {
-  const known = LOOKED_UP.get(moment);
-  if (known) return known;
   const at = resolveMoment(context, moment);
-  const found = { at, rows: context.store.past.listExisting(context.organization.id, at) };
-  LOOKED_UP.set(moment, found);
-  return found;
+  return { at, rows: context.store.past.listExisting(context.organization.id, at) };
 }
 
 export const getPastOverview = largeRead({
