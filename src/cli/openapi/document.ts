@@ -1,5 +1,6 @@
 /** Reads an OpenAPI document from a file, in JSON or YAML, and resolves its references. */
 import { isMap, isScalar, isSeq } from "yaml";
+import { decodePathPart } from "../../domain/network/urls.ts";
 import { truncate } from "../../domain/text/excerpt.ts";
 import { OPERATOR_FILE, readYaml } from "../../domain/text/yaml.ts";
 import { isObject } from "../../domain/stored-json.ts";
@@ -98,18 +99,10 @@ function findTarget(root: JsonObject, reference: string): unknown {
   let found: unknown = root;
   for (const step of reference.replace(/^#\/?/, "").split("/")) {
     if (step === "" && found === root) break;
-    const key = decodeStep(step).replaceAll("~1", "/").replaceAll("~0", "~");
+    const key = decodePathPart(step).replaceAll("~1", "/").replaceAll("~0", "~");
     const members: object | null = typeof found === "object" ? found : null;
     if (members === null || !Object.hasOwn(members, key)) return undefined;
     found = (members as JsonObject)[key];
   }
   return found;
-}
-
-function decodeStep(step: string): string {
-  try {
-    return decodeURIComponent(step);
-  } catch {
-    return step;
-  }
 }

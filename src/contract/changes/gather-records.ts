@@ -1,4 +1,5 @@
 /** Changes of flows, environments, controls and overrides, as the audit log has them: what no other change tells. */
+import { decodePathPart } from "../../domain/network/urls.ts";
 import { isListOf, isObject, isText, readStoredJsonOrNull } from "../../domain/stored-json.ts";
 import type { AuditRow } from "../../store/db/audit-log.ts";
 import { UNREADABLE } from "../placeholders.ts";
@@ -20,20 +21,13 @@ type Detail = Readonly<Record<string, unknown>>;
 
 const textIn = (detail: Detail, name: string): string => (isText(detail[name]) ? (detail[name] as string) : "");
 /** The parts of the path that the entry is about. */
-const partsOf = ({ target }: AuditRow): string[] =>
-  target.split("/").map((part) => {
-    try {
-      return decodeURIComponent(part);
-    } catch {
-      return part;
-    }
-  });
+const partsOf = ({ target }: AuditRow): string[] => target.split("/").map(decodePathPart);
 
 /** What each event says; null for an entry that says nothing of these. */
 const TELLERS: Readonly<Record<string, (detail: Detail, row: AuditRow) => Told | null>> = {
   "flow.applied": (detail) => {
     const name = textIn(detail, "flow");
-    if (detail["created"] === true) return { kind: "flow", name, text: `Flow ${name} was created` };
+    if (detail["created"] === true) return created("flow", name);
     const after = textIn(detail, "template_after");
     const before = textIn(detail, "template_before") || null;
     return after === ""
@@ -43,13 +37,7 @@ const TELLERS: Readonly<Record<string, (detail: Detail, row: AuditRow) => Told |
   "flow.archived": (detail) => archived("flow", textIn(detail, "flow"), detail),
   "flow.renamed": (detail) => renamed("flow", detail),
   "environment.put": (detail) =>
-    detail["created"] === true
-      ? {
-          kind: "environment",
-          name: textIn(detail, "environment"),
-          text: `Environment ${textIn(detail, "environment")} was created`,
-        }
-      : null,
+    detail["created"] === true ? created("environment", textIn(detail, "environment")) : null,
   "environment.archived": (detail) => archived("environment", textIn(detail, "environment"), detail),
   "environment.renamed": (detail) => renamed("environment", detail),
   "environment.joined": (detail) => {
@@ -75,17 +63,25 @@ const TELLERS: Readonly<Record<string, (detail: Detail, row: AuditRow) => Told |
 };
 export const RECORD_EVENTS: readonly string[] = Object.keys(TELLERS);
 
-const archived = (kind: "flow" | "environment", name: string, detail: Detail): Told => ({
+const NOUNS = { flow: "Flow", environment: "Environment" } as const;
+
+const created = (kind: keyof typeof NOUNS, name: string): Told => ({
   kind,
   name,
-  text: `${kind === "flow" ? "Flow" : "Environment"} ${name} was archived`,
+  text: `${NOUNS[kind]} ${name} was created`,
+});
+
+const archived = (kind: keyof typeof NOUNS, name: string, detail: Detail): Told => ({
+  kind,
+  name,
+  text: `${NOUNS[kind]} ${name} was archived`,
   before: name,
   after: textIn(detail, "archived_as") || null,
 });
 
-function renamed(kind: "flow" | "environment", detail: Detail): Told {
+function renamed(kind: keyof typeof NOUNS, detail: Detail): Told {
   const [before, after] = [textIn(detail, "from"), textIn(detail, "to")];
-  const text = `${kind === "flow" ? "Flow" : "Environment"} ${before} was renamed to ${after}`;
+  const text = `${NOUNS[kind]} ${before} was renamed to ${after}`;
   return { kind, name: after, text, before, after };
 }
 

@@ -200,3 +200,13 @@ function trimSlashes(path: string): string {
   while (end > begin && path[end - 1] === "/") end -= 1;
   return path.slice(begin, end);
 }
+
+/** Decodes a part of a path. What is not correctly encoded is taken literally: some clients encode nothing. */
+export function decodePathPart(part: string): string {
+  if (!part.includes("%")) return part;
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}

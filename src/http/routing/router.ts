@@ -1,5 +1,6 @@
 /** Finds the operation of a path under `/api/v2` and its alias `/api/fastapi`; the most specific pattern answers. */
 import type Koa from "koa";
+import { decodePathPart } from "../../domain/network/urls.ts";
 import { methodNotAllowed, routeNotFound } from "../../errors.ts";
 import type { AnyOperation } from "../operation.ts";
 import { canAnswer } from "./overlapping-routes.ts";
@@ -78,16 +79,6 @@ export function mountOperations<Context, M extends Membership>(
 }
 
 function decodeAll(params: Params): Params {
-  for (const [name, text] of Object.entries(params)) params[name] = decode(text);
+  for (const [name, text] of Object.entries(params)) params[name] = decodePathPart(text);
   return params;
-}
-
-/** Text that is not correctly encoded is taken literally: some clients encode nothing. */
-function decode(text: string): string {
-  if (!text.includes("%")) return text;
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
-  }
 }

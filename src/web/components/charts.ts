@@ -14,14 +14,21 @@ type Counted = { href: string; words: string };
 /** One bar: its parts from the base line up. `label` stands below it, empty for none. */
 type Bar = { label: string; parts: readonly Part[]; isCurrent?: boolean; counted?: Counted | null };
 
+/** A part of a chart as a link. @param area what can be hit, as attributes of a rectangle */
+export const chartLink = (
+  { href, words }: Counted,
+  { area, drawn, isTabStop }: { area: Html; drawn: Value; isTabStop: boolean },
+): Html =>
+  html`<a class="c-link" href="${href}"${!isTabStop && html` tabindex="-1"`} aria-label="${words}"><title>${
+    words
+  }</title><rect class="c-hit" ${area}/>${drawn}</a>`;
+
 /**
- * A part of a chart as a link, for a pointer. It may be thinner than 24 px (WCAG 2.5.8): beside every chart with such
- * links there are others to the same lists, which are those for the keyboard.
- * @param area what can be hit, as attributes of a rectangle
+ * A bar as a link, for a pointer. It may be thinner than 24 px (WCAG 2.5.8): beside every chart with such links there
+ * are others to the same lists, which are those for the keyboard.
  */
-const barLink = ({ href, words }: Counted, area: Html, drawn: Value): Html =>
-  html`<a class="c-link" href="${href}" tabindex="-1" aria-label="${words}"><title>${words}</title><rect
-class="c-hit" ${area}/>${drawn}</a>`;
+const barLink = (counted: Counted, area: Html, drawn: Value): Html =>
+  chartLink(counted, { area, drawn, isTabStop: false });
 
 /** Of a bar that counts something in a day or week; null for none. */
 export const countedIn = (

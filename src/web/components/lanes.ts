@@ -2,6 +2,7 @@
 import { scaleUtc } from "d3-scale";
 import { html } from "../html.ts";
 import type { Html, Value } from "../html.ts";
+import { chartLink } from "./charts.ts";
 import { formatDate } from "./time.ts";
 
 /** @property to epoch seconds; null: until now @property href the snapshot with which it began */
@@ -76,9 +77,8 @@ function bar({ from, to, isCompliant, href, words }: Span, at: (seconds: number)
 }
 
 /** A stretch of time as a link. @param place its position and width in the strip, as attributes */
-export const stretchLink = ({ href, words }: { href: string; words: string }, place: Html, drawn: Value): Html =>
-  html`<a class="c-link" href="${href}" aria-label="${words}"><title>${words}</title><rect class="c-hit" ${place}
-height="24"/>${drawn}</a>`;
+export const stretchLink = (stretch: { href: string; words: string }, place: Html, drawn: Value): Html =>
+  chartLink(stretch, { area: html`${place} height="24"`, drawn, isTabStop: true });
 
 /** What the colours mean. */
 export const lanesLegend = (): Html =>

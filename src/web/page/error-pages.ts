@@ -1,4 +1,5 @@
 /** What a page shows instead of its content when it is refused: what happened, and what to do next. */
+import { decodePathPart } from "../../domain/network/urls.ts";
 import { searchField } from "../components/search-field.ts";
 import { empty, linkButton } from "../components/layout.ts";
 import type { IconName } from "../components/icon.ts";
@@ -68,11 +69,4 @@ export function errorContent(visit: Pick<Visit, "org" | "to" | "path">, error: A
 }
 
 /** The last part of a path, decoded: most likely the name of what was looked for. */
-function lastPartOf(path: string): string {
-  const part = path.split("/").findLast((text) => text !== "") ?? "";
-  try {
-    return decodeURIComponent(part);
-  } catch {
-    return part;
-  }
-}
+const lastPartOf = (path: string): string => decodePathPart(path.split("/").findLast((text) => text !== "") ?? "");

@@ -1,6 +1,7 @@
 /** Entries of the audit log in people's words: what happened, to what, and what was there before. */
 import type { AnswerOf } from "../../../http/in-process.ts";
 import type { listAuditLogEntries } from "../../../api/accounts/audit-log.ts";
+import { decodePathPart } from "../../../domain/network/urls.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import type { Links } from "../../page/links.ts";
@@ -53,14 +54,7 @@ export function eventWords({ event, detail }: LoggedEntry): string {
 /** The parts of the path of a request behind the organization; none for a target that is a name. */
 function partsOf(target: string): string[] {
   const [, rest] = /^\/api\/v2\/[^/]+\/[^/]+\/?(.*)$/.exec(target) ?? [];
-  if (!rest) return [];
-  return rest.split("/").map((part) => {
-    try {
-      return decodeURIComponent(part);
-    } catch {
-      return part;
-    }
-  });
+  return rest ? rest.split("/").map(decodePathPart) : [];
 }
 
 type Facts = {
