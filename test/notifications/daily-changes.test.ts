@@ -235,6 +235,71 @@ test("is sent at the hour of its zone, once a day over both changes of the clock
   assert.is(jobsOf(at).length, 1);
 });
 
+test("settings that follow each other within a moment leave one job", async () => {
+  const { at, action, sent, report } = await given();
+  await morning();
+  await action();
+  report(["odd:1", freshFingerprint()]);
+  const { id: organizationId } = server.store.organizations.find(at.org) as { id: number };
+  const row = server.store.actions.findByName(organizationId, "daily");
+  assert.ok(row);
+  // The clock of the server rises with each reading; this one stands still.
+  const still = server.clock.at;
+  const { dailyChanges } = openStore(server.db, { now: () => still, newId: () => "x" });
+  await server.writer.run(() => {
+    for (const hour of [7, 8, 7]) dailyChanges.start(row, { hour, timeZone: "UTC" });
+  });
+  assert.is(
+    new Set(jobsOf(at).map(({ payload_json }) => payload_json)).size,
+    4,
+    "each job is about a start of its own",
+  );
+  server.clock.at += 2 * 3_600;
+  await server.settled();
+  assert.is((await sent()).length, 1);
+  await morning();
+  assert.is(jobsOf(at).length, 1);
+});
+
+test("a change at the end of a day is in the message of that day alone", async () => {
+  const { at, env, world, action, sent, report } = await given();
+  await morning();
+  await action();
+  const end = Math.ceil((server.clock.at - 6 * 3_600) / DAY) * DAY + 6 * 3_600;
+  // The reading for the snapshot advances the clock by a second.
+  server.clock.at = end - 1;
+  report(["shop:1", freshFingerprint()]);
+  assert.equal(world.times(at, env), [end]);
+  await morning(0);
+  await morning();
+  assert.equal(
+    (await sent()).map(({ body }) => / UTC to [^.]* UTC\. (.*)\. All/.exec(body["text"] as string)?.[1]),
+    ["1 verdict, 1 start", "1 environment without a report"],
+  );
+});
+
+test("of one environment, what fails stands first, each newest first", async () => {
+  const { build, action, sent, report } = await given();
+  const [good, better] = [await build("one", true), await build("two", true)];
+  await morning();
+  await action();
+  const [old, recent] = [freshFingerprint(), freshFingerprint()];
+  report(["old:1", old]);
+  report(["old:1", old], ["recent:1", recent]);
+  report(["old:1", old], ["recent:1", recent], ["shop:1", good]);
+  report(["old:1", old], ["recent:1", recent], ["shop:1", good], ["till:1", better]);
+  await morning();
+  const [mail] = await sent();
+  const text = mail?.body["text"] as string;
+  const places = ["recent:1 (", "old:1 (", "till 1 to 1 (", "shop:1 started ("].map((row) => text.indexOf(row));
+  assert.not.ok(places.includes(-1), text);
+  assert.equal(
+    [...places].sort((a, b) => a - b),
+    places,
+    text,
+  );
+});
+
 test("a target that was deleted while its message was composed gets none", async () => {
   const { at, action, replace, sent, report } = await given();
   await morning();

@@ -293,6 +293,43 @@ test("an environment's binder has its verdicts without a gap, and when artifacts
   assert.equal([body["coverage"], body["trails"]], [null, null]);
 });
 
+test("a gap goes on while the artifact has the same state, and ends when it is compliant", async () => {
+  const at = server.given.org();
+  const { report, attach } = runningIn(server);
+  const prod = await server.given.environment(at);
+  const fingerprint = freshFingerprint();
+  const later = async (change: () => unknown): Promise<number> => {
+    server.clock.at += 10;
+    await change();
+    await server.settled();
+    return server.clock.at;
+  };
+  const provenance = "artifacts:\n  provenance:\n    required: true\n";
+  const policy = (yaml: string): Promise<string> => server.given.policy(at, { yaml });
+  const [first, second, third] = [await policy(provenance), await policy(provenance), await policy(provenance)];
+  const tested = await policy("artifacts:\n  attestations:\n    - {name: tests, type: junit}\n");
+  const flow = await server.given.flow(at);
+  const ran = await later(() => report(at, prod, [running("stray", fingerprint)]));
+  const judged = await later(() => attach(at, prod, first));
+  // Two more evaluations with the same verdict.
+  for (const further of [second, third]) await later(() => attach(at, prod, further));
+  const good = await later(async () => {
+    await server.given.artifact(at, { flow, trail: "one", name: "stray", fingerprint });
+    report(at, prod, [running("stray", fingerprint)]);
+  });
+  const again = await later(() => attach(at, prod, tested));
+  const body = await read(at, { environment: prod, from: String(ran - 5) });
+  const near = (time: number): number => [ran, judged, good, again].findIndex((one) => Math.abs(one - time) < 9);
+  assert.equal(
+    body["missing"].items.map(({ state, since, until }: Json) => [state, near(since), until && near(until)]),
+    [
+      ["non-compliant", 3, null],
+      ["non-compliant", 1, 2],
+      ["unknown", 0, 1],
+    ],
+  );
+});
+
 test("time before the first snapshot is without a verdict", async () => {
   const at = server.given.org();
   const prod = await server.given.environment(at);
