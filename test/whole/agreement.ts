@@ -78,7 +78,7 @@ const BEYOND_SCHEMAS: readonly { field?: RegExp; text?: RegExp; reason: string }
 export function createAgreement(published: unknown) {
   const document = published as { paths: Record<string, Record<string, Json>> };
   // Formats of the server's own are defined there; those of the standard appear beside patterns.
-  const formats = { ...FORMATS, binary: true, iri: true, "idn-email": true } as const;
+  const formats = { ...FORMATS, binary: true, iri: true, "idn-email": true, int64: true, double: true } as const;
   const ajv = new Ajv2020({ strict: false, allErrors: true, formats, ownProperties: true });
   ajv.addSchema(published as object, "document");
   const checks = new Map<string, ValidateFunction>();

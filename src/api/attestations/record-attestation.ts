@@ -15,14 +15,12 @@ import { parseRepoInfo, toStoredCommit, toStoredJson } from "../../contract/shap
 import type { GitCommitInfoValue } from "../../contract/shapes.ts";
 import type { NewAttestation, AttestationRow } from "../../store/attestations/attestation-rows.ts";
 import type { TrailPath } from "../paths.ts";
-
 import type { AttestationKind, CommonFields } from "./kind.ts";
 import { requireOriginalType } from "./original-type.ts";
 
-/** The part of an operation's context that recording needs. */
 /** What binding a report needs. */
 type BindContext = Pick<ReadingContext, "store" | "organization">;
-
+/** What recording needs. */
 export type RecordContext = Pick<OperationContext, "store" | "organization" | "now" | "note"> & {
   readonly principal: { readonly displayName: string };
 };
