@@ -10,29 +10,29 @@ import { DamagedEvidenceError, EvidenceUnavailableError } from "../evidence/erro
 import { UNBOUNDED_MEMORY } from "../workers/task-memory.ts";
 import type { AcquireMemory, Lease } from "../workers/task-memory.ts";
 import { createByteStreams } from "../workers/byte-streams.ts";
+import { PackagesBusyError, createAdmission } from "./admission.ts";
+import type { Asking } from "./admission.ts";
 import { createDamagedFiles } from "./evidence.ts";
 import type { PackageFailure, PackageRequest, PackageWorkerData } from "./package-worker.ts";
 import { serveEvidence } from "./remote-evidence-reader.ts";
 import type { RemoteEvidence } from "./remote-evidence-reader.ts";
 
+type Asked = Omit<PackageRequest, "what"> & Asking;
+
 export type PackageMaker = {
   /**
-   * Resolves with the bytes of a package once it is assembled. Rejects with PackagesBusyError, PackageMemoryError,
-   * PackageWorkerError, EvidenceUnavailableError when remote evidence cannot be reached, the reason of an aborted
-   * `signal`, or an error with the `code` of the operating system. The stream fails with DamagedEvidenceError before
-   * the last bytes of a damaged file, and with StalledError when the client stops reading.
+   * Resolves with the bytes of a package once it is assembled, which organizations and callers have in turns. Rejects
+   * with PackagesBusyError, PackageMemoryError, PackageWorkerError, EvidenceUnavailableError when remote evidence
+   * cannot be reached, the reason of an aborted `signal`, or an error with the `code` of the operating system. The
+   * stream fails with DamagedEvidenceError before the last bytes of a damaged file, and with StalledError when the
+   * client stops reading.
    */
-  open(request: Omit<PackageRequest, "what">, signal?: AbortSignal): Promise<Readable>;
+  open(request: Asked, signal?: AbortSignal): Promise<Readable>;
   /** The readable report alone, a PDF. Rejects as `open` does. */
-  report(request: Omit<PackageRequest, "what">): Promise<Buffer>;
+  report(request: Asked): Promise<Buffer>;
   /** Fails all open and waiting requests and stops the thread. */
   close(): Promise<void>;
 };
-
-/** All places and the queue are taken; the client may retry. */
-export class PackagesBusyError extends Error {
-  override readonly name = "PackagesBusyError";
-}
 
 /** Other threads, bodies and answers take the memory; the client may retry. */
 export class PackageMemoryError extends Error {
@@ -44,13 +44,23 @@ export class PackageWorkerError extends Error {
   override readonly name = "PackageWorkerError";
 }
 
-/** Concurrent packages. Each holds two unnamed files, an open one, and half a megabyte for a client that stalls. */
-const MAX_ACTIVE = 64;
-/** Requests that may wait for a place. */
-const MAX_QUEUED = 256;
-/** Requests that may wait for the report before theirs: a second of work each, for a trail with a long history. */
-const MAX_QUEUED_REPORTS = 64;
-/** For the wait for memory: shorter than clients wait for a response. */
+/**
+ * Packages in progress: in all, and of one caller. Each holds two unnamed files, an open one, and half a megabyte for a
+ * client that stalls.
+ */
+const IN_PROGRESS = { active: 64, activeOfCaller: 16, queued: 256, queuedOfCaller: 64 };
+/**
+ * Of these, those that the thread assembles, which takes seconds for tens of thousands of artifacts. It does so one
+ * after the other; the second may be one whose evidence elsewhere is being described. One of a caller, so that the wait
+ * of another does not grow with what one asks for. All that are in progress may wait for it.
+ */
+const ASSEMBLED = { active: 2, activeOfCaller: 1, queued: IN_PROGRESS.active, queuedOfCaller: IN_PROGRESS.active };
+/**
+ * A report is composed from all records of its trail in memory: the memory of two would add up. Each takes a second,
+ * for a trail with a long history.
+ */
+const REPORTS = { active: 1, activeOfCaller: 1, queued: 64, queuedOfCaller: 16 };
+/** For the wait for a turn, and then for memory: shorter than clients wait for a response. */
 const MAX_WAITING_MS = 60_000;
 /** Chunks in transit to one stream. */
 const MAX_CHUNKS_AHEAD = 3;
@@ -97,35 +107,57 @@ export function createPackageMaker({
     },
     toThreadError: (why, options) => new PackageWorkerError(`no package can be made: ${why}`, options),
   });
-  const admission = createAdmission(MAX_ACTIVE, MAX_QUEUED);
-  // A report is composed from all records of its trail in memory: the memory of two would add up.
-  const reportTurns = createAdmission(1, MAX_QUEUED_REPORTS);
+  const places = createAdmission(IN_PROGRESS);
+  const assembly = createAdmission(ASSEMBLED);
+  const reportTurns = createAdmission(REPORTS);
 
-  /** @throws PackageMemoryError, the reason of the signal */
-  async function waitForMemory(signal: AbortSignal | undefined): Promise<Lease> {
+  /** Waits until `signal` is aborted or the time has passed. @throws the reason of the signal, the error of `toLate` */
+  async function waitFor<T>(
+    signal: AbortSignal | undefined,
+    { wait, toLate }: { wait(signal: AbortSignal): Promise<T>; toLate(): Error },
+  ): Promise<T> {
     const timeout = AbortSignal.timeout(maxWaitingMs);
     try {
-      return await acquireMemory(signal ? AbortSignal.any([signal, timeout]) : timeout);
+      return await wait(signal ? AbortSignal.any([signal, timeout]) : timeout);
     } catch (error) {
       if (signal?.aborted || !timeout.aborted) throw error;
-      throw new PackageMemoryError(`there was no memory for a package within ${maxWaitingMs} ms`);
+      throw toLate();
     }
   }
 
+  const waitForTurn = (asking: Asking, signal: AbortSignal | undefined): Promise<() => void> =>
+    waitFor(signal, {
+      wait: (until) => assembly.enter(asking, until),
+      toLate: () => new PackagesBusyError(`the package did not have its turn within ${maxWaitingMs} ms`),
+    });
+
+  const waitForMemory = (signal: AbortSignal | undefined): Promise<Lease> =>
+    waitFor(signal, {
+      wait: acquireMemory,
+      toLate: () => new PackageMemoryError(`there was no memory for a package within ${maxWaitingMs} ms`),
+    });
+
   /** Opens a stream while it holds memory, and passes it to `use` until that has settled. */
   async function open<T>(
-    request: PackageRequest,
+    { what, asked: { caller, ...asked } }: { what: PackageRequest["what"]; asked: Asked },
     { signal, use }: { signal?: AbortSignal | undefined; use(stream: Readable): T | Promise<T> },
   ): Promise<T> {
-    const leave = await admission.enter(signal);
+    const asking = { organizationId: asked.organizationId, caller };
+    const leave = await places.enter(asking, signal);
     try {
-      const memory = await waitForMemory(signal);
+      const endTurn = await waitForTurn(asking, signal);
       try {
-        const stream = await streams.open(request, { stallTimeoutMs, ...(signal ? { signal } : {}) });
-        stream.once("close", leave);
-        return await use(stream);
+        const memory = await waitForMemory(signal);
+        try {
+          const stream = await streams.open({ ...asked, what }, { stallTimeoutMs, ...(signal ? { signal } : {}) });
+          stream.once("close", leave);
+          endTurn();
+          return await use(stream);
+        } finally {
+          memory.release();
+        }
       } finally {
-        memory.release();
+        endTurn();
       }
     } catch (error) {
       leave();
@@ -134,65 +166,15 @@ export function createPackageMaker({
   }
 
   return {
-    open: (request, signal) => open({ ...request, what: "package" }, { signal, use: (stream) => stream }),
-    async report(request) {
-      const leave = await reportTurns.enter();
+    open: (asked, signal) => open({ what: "package", asked }, { signal, use: (stream) => stream }),
+    async report(asked) {
+      const leave = await reportTurns.enter(asked);
       try {
-        return await open({ ...request, what: "report" }, { use: buffer });
+        return await open({ what: "report", asked }, { use: buffer });
       } finally {
         leave();
       }
     },
     close: streams.close,
-  };
-}
-
-/** Admits `maxActive` at a time and lets `maxQueued` wait, first come, first served. */
-function createAdmission(maxActive: number, maxQueued: number) {
-  const queue: (() => void)[] = [];
-  let active = 0;
-
-  /** Returns a function that passes the place on; further calls do nothing. */
-  function createLeave(): () => void {
-    let hasLeft = false;
-    return () => {
-      if (hasLeft) return;
-      hasLeft = true;
-      const next = queue.shift();
-      if (next) next();
-      else active -= 1;
-    };
-  }
-
-  const waitForPlace = (signal: AbortSignal | undefined): Promise<() => void> =>
-    new Promise((resolve, reject) => {
-      const admit = (): void => {
-        signal?.removeEventListener("abort", giveUp);
-        resolve(createLeave());
-      };
-      const giveUp = (): void => {
-        const index = queue.indexOf(admit);
-        if (index >= 0) queue.splice(index, 1);
-        reject(signal?.reason as Error);
-      };
-      signal?.addEventListener("abort", giveUp, { once: true });
-      queue.push(admit);
-    });
-
-  return {
-    /**
-     * Resolves with the function that gives the place back. Rejects with PackagesBusyError, or the reason of an aborted
-     * signal.
-     */
-    async enter(signal?: AbortSignal): Promise<() => void> {
-      signal?.throwIfAborted();
-      if (active < maxActive) {
-        active += 1;
-        return createLeave();
-      }
-      if (queue.length >= maxQueued)
-        throw new PackagesBusyError(`${maxActive} packages are in progress and ${maxQueued} requests are queued`);
-      return waitForPlace(signal);
-    },
   };
 }

@@ -1,5 +1,6 @@
 /**
- * Runs pending evaluations (newer-clients 4.3 and 6.6): one of a caller at a time, in turns (turns.ts).
+ * Runs pending evaluations (newer-clients 4.3 and 6.6): one of a caller at a time, in turns (workers/turns.ts);
+ * those with a decision are urgent.
  *
  * Invariants: the table of evaluations is the queue, so a process that starts continues where another one ended; what
  * is evaluated was stored before the request was answered, so a later run has the same verdict; the verdict, the
@@ -20,9 +21,9 @@ import type {
 import type { RegoDocuments } from "./documents.ts";
 import { engineName } from "./engine-name.ts";
 import { readOrder } from "./stored-run.ts";
-import { createTurns } from "./turns.ts";
 import type { RegoEngine, RegoOutcome, RegoVerdict } from "./types.ts";
 import { createWaiters } from "./waiters.ts";
+import { createTurns } from "../workers/turns.ts";
 
 /** Evaluations that may wait: of one caller, of one organization, and in all (newer-clients 4.4). */
 const MAX_WAITING_OF_CALLER = 16;
@@ -66,7 +67,8 @@ type Entry = {
   readonly id: number;
   readonly organizationId: number;
   readonly caller: string;
-  readonly hasDecision: boolean;
+  /** With a decision. */
+  readonly isUrgent: boolean;
   readonly endsAt: number;
   /** Stops the timer that ends it if it has not begun by then. */
   stopWaiting(): void;
@@ -157,7 +159,7 @@ export function createEvaluator(dependencies: EvaluatorDependencies) {
       id,
       organizationId,
       caller,
-      hasDecision: hasDecision === 1,
+      isUrgent: hasDecision === 1,
       endsAt: clock() + MAX_TOTAL_S * 1_000,
       stopWaiting: timer(MAX_TOTAL_S - OVERHEAD_S, () => {
         if (turns.remove(entry)) void write(id, waitedTooLong());

@@ -103,7 +103,7 @@ async function attackWith(
   ]);
   const answers = await Promise.all(Array.from({ length: plan.parallel }, () => readWhole(url, keys.admin)));
   for (const { request } of unread) request.destroy();
-  const valid = new Set(["200", "429"]);
+  const valid = new Set(["200", "429", BUSY]);
   // What a read on its own gets, such as the 404 of something that does not exist here, it may get in a crowd, too.
   if (answers.some((status) => !valid.has(status))) valid.add(await readWhole(url, keys.admin));
   const wrong = answers.filter((status) => !valid.has(status) || status === "broken" || status === "500");
@@ -124,6 +124,9 @@ export function openUnread(url: string, key: string): { request: ClientRequest; 
   return { request, began };
 }
 
+/** The status of a server that has too much to do and says when to ask again. */
+const BUSY = "503 with Retry-After";
+
 /** The status of an answer that is read to its end; `broken` if the connection ended before that, or too late. */
 function readWhole(url: string, key: string): Promise<string> {
   return new Promise((resolve) => {
@@ -135,7 +138,9 @@ function readWhole(url: string, key: string): Promise<string> {
     };
     request.once("response", (response) => {
       response.resume();
-      response.once("close", () => settle(response.complete ? String(response.statusCode) : "broken"));
+      const { statusCode, headers } = response;
+      const status = statusCode === 503 && headers["retry-after"] !== undefined ? BUSY : String(statusCode);
+      response.once("close", () => settle(response.complete ? status : "broken"));
       response.on("error", () => undefined);
     });
     request.once("error", () => settle("broken"));

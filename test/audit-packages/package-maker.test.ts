@@ -12,12 +12,8 @@ import { DamagedEvidenceError } from "../../src/evidence/errors.ts";
 import { evidencePath } from "../../src/evidence/layout.ts";
 import { createMemoryBudget } from "../../src/http/memory/memory-budget.ts";
 import { acquireFrom } from "../../src/workers/task-memory.ts";
-import {
-  PackageMemoryError,
-  PackageWorkerError,
-  PackagesBusyError,
-  createPackageMaker,
-} from "../../src/audit-packages/package-maker.ts";
+import { PackagesBusyError } from "../../src/audit-packages/admission.ts";
+import { PackageMemoryError, PackageWorkerError, createPackageMaker } from "../../src/audit-packages/package-maker.ts";
 import type { PackageMaker } from "../../src/audit-packages/package-maker.ts";
 import { StalledError } from "../../src/workers/byte-streams.ts";
 import { fresh, startServer } from "../given.ts";
@@ -65,6 +61,7 @@ async function trail(megabytes: number) {
     name,
     request: {
       organizationId: organization.id,
+      caller: "ada",
       subject: { kind: "trail" as const, trailId: id },
       baseUrl: "http://assay.test",
     },
@@ -148,15 +145,54 @@ test("ends the stream of a client that stops reading, and frees its place", asyn
   }
 });
 
-test("composes one report after the other, and refuses those beyond the queue", async () => {
+test("composes one report after the other, and refuses those beyond the queue and the share of a caller", async () => {
   const { request } = await trail(0);
-  const reports = Array.from({ length: 66 }, () =>
-    maker.report(request).then(
-      (pdf) => pdf.subarray(0, 5).toString(),
-      (error: Error) => error.name,
-    ),
-  );
-  assert.equal(await Promise.all(reports), [...Array.from({ length: 65 }, () => "%PDF-"), "PackagesBusyError"]);
+  const compose = (caller: string, count: number): Promise<string>[] =>
+    Array.from({ length: count }, () =>
+      maker.report({ ...request, caller }).then(
+        (pdf) => pdf.subarray(0, 5).toString(),
+        (error: Error) => error.name,
+      ),
+    );
+  const callers = [18, 16, 16, 17].flatMap((count, index) => compose(`caller-${index}`, count));
+  const refused = (await Promise.all(callers)).flatMap((text, place) => (text === "%PDF-" ? [] : [[place, text]]));
+  assert.equal(refused, [
+    [17, "PackagesBusyError"],
+    [66, "PackagesBusyError"],
+  ]);
+});
+
+test("a caller who asks for many packages delays the one of another caller by one alone", async () => {
+  const { request } = await trail(1);
+  const order: string[] = [];
+  const open = (caller: string, name: string) =>
+    maker.open({ ...request, caller }).then((stream) => {
+      order.push(name);
+      return stream;
+    });
+  const opened = ["a1", "a2", "a3", "a4", "a5"].map((name) => open("ada", name));
+  opened.push(open("grace", "g1"), open("grace", "g2"));
+  for (const stream of await Promise.all(opened)) stream.destroy();
+  assert.equal(order, ["a1", "g1", "a2", "g2", "a3", "a4", "a5"]);
+});
+
+test("says that a package did not have its turn in time, and leaves it", async () => {
+  const { request } = await trail(0);
+  const memory = createMemoryBudget({ total: MB, bodies: MB, answers: MB });
+  const acquireMemory = acquireFrom(memory.threads, MB);
+  const own = createPackageMaker({ data, start: startPackageWorker, acquireMemory, maxWaitingMs: 10 });
+  const others = memory.threads.take(MB, () => undefined);
+  try {
+    const failures = [own.open(request), own.open(request)].map((opening) =>
+      opening.catch((error: Error) => error.name),
+    );
+    // The first has its turn, but no memory.
+    assert.equal(await Promise.all(failures), ["PackageMemoryError", "PackagesBusyError"]);
+    others?.release();
+    (await own.open(request)).destroy();
+  } finally {
+    await own.close();
+  }
 });
 
 test("takes memory until a package is assembled or a report is sent, and lets the next one wait for it", async () => {
@@ -166,11 +202,12 @@ test("takes memory until a package is assembled or a report is sent, and lets th
   const own = createPackageMaker({ data, start: startPackageWorker, acquireMemory: acquireFrom(memory.threads, MB) });
   try {
     const opening = own.open(request);
-    const [second, report] = [own.open(request), own.report(request)];
+    const [second, report] = [own.open({ ...request, caller: "grace" }), own.report(request)];
     const abort = new AbortController();
     const abandoned = own.open(request, abort.signal).catch((error: Error) => error.message);
     await new Promise(setImmediate);
-    assert.equal(memory.load().threads, { bytes: MB, waiting: 3, refused: 0 });
+    // The others of the same caller wait for their turn.
+    assert.equal(memory.load().threads, { bytes: MB, waiting: 1, refused: 0 });
     abort.abort(new Error("gone"));
     assert.is(await abandoned, "gone");
 
@@ -213,23 +250,34 @@ test("gives the memory back when a package cannot be made, and says that it wait
   }
 });
 
-test("queues requests beyond the concurrency limit, and refuses those beyond the queue", async () => {
+test("queues requests beyond the limits, and refuses those beyond the queue and the share of a caller", async () => {
   const { request } = await trail(3);
-  const streams = await Promise.all(Array.from({ length: 64 }, () => maker.open(request)));
+  const of = (caller: string) => ({ ...request, caller });
+  const busy = (caller: string) => maker.open(of(caller)).catch((error) => error);
   const abort = new AbortController();
-  const waiting = Array.from({ length: 256 }, () =>
-    maker.open(request, abort.signal).then(
-      (stream) => stream,
-      (error: Error) => error,
-    ),
+  const wait = (caller: string, count: number) =>
+    Array.from({ length: count }, () =>
+      maker.open(of(caller), abort.signal).then(
+        (stream) => stream,
+        (error: Error) => error,
+      ),
+    );
+  const first = await Promise.all(Array.from({ length: 16 }, () => maker.open(of("a"))));
+  const waiting = wait("a", 64);
+  assert.instance(await busy("a"), PackagesBusyError);
+  const callers = ["b", "c", "d"];
+  const others = await Promise.all(
+    callers.flatMap((caller) => Array.from({ length: 16 }, () => maker.open(of(caller)))),
   );
-  assert.instance(await maker.open(request).catch((error) => error), PackagesBusyError);
-  streams[0]?.destroy();
-  const next = await (waiting[0] as Promise<unknown>);
+  for (const caller of callers) waiting.push(...wait(caller, 64));
+  assert.instance(await busy("e"), PackagesBusyError);
+  first[0]?.destroy();
+  const next = await Promise.race(waiting);
   assert.not.instance(next, Error);
   abort.abort(new Error("gone"));
-  for (const one of await Promise.all(waiting.slice(1))) assert.is((one as Error).message, "gone");
-  for (const stream of [...streams, next as (typeof streams)[number]]) stream.destroy();
+  const left = (await Promise.all(waiting)).filter((one) => one !== next);
+  for (const one of left) assert.is((one as Error).message, "gone");
+  for (const stream of [...first, ...others, next as (typeof first)[number]]) stream.destroy();
   await unpack(await buffer(await maker.open(request)));
 });
 

@@ -50,7 +50,6 @@ const CACHES: Readonly<Record<string, readonly [count: number, why: string]>> = 
   "http/routing/route-table.ts": [1, "no cache: the operations of a layer of @koa/router, which has no place for them"],
   "http/validate.ts": [2, "compiled schemas, by engine and schema: compiling takes milliseconds"],
   "jobs/known-texts.ts": [1, "what a report that is sent again said: reading it takes 28 times as long"],
-  "rego/turns.ts": [1, "no cache: when each caller had its latest turn, and those of long ago are forgotten"],
   "server/app.ts": [1, "the addresses below a public URL"],
   "server/listener.ts": [2, "no caches: the traffic of a server, and the latest response of a connection"],
   "server/one-by-one.ts": [1, "no cache: the lane of a connection"],
@@ -63,6 +62,7 @@ const CACHES: Readonly<Record<string, readonly [count: number, why: string]>> = 
   "web/sign-in/kept-form.ts": [1, "no cache: what was typed before a session ended"],
   "workers/documents.ts": [1, "SBOMs that were read, which come in several requests"],
   "workers/sandbox/exact-keywords.ts": [1, "no cache: the texts of numbers that JavaScript would round"],
+  "workers/turns.ts": [1, "no cache: when each caller had its latest turn, and those of long ago are forgotten"],
   "workers/sandbox/sandbox-worker.ts": [1, "compiled schemas of custom types"],
 };
 

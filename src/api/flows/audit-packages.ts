@@ -7,7 +7,8 @@ import { type AppError, tooManyRequests, unavailable } from "../../errors.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Matching, Message } from "../../http/schema.ts";
 import type { PackageSubject } from "../../store/environments/audit-packages.ts";
-import { PackageMemoryError, PackageWorkerError, PackagesBusyError } from "../../audit-packages/package-maker.ts";
+import { PackagesBusyError } from "../../audit-packages/admission.ts";
+import { PackageMemoryError, PackageWorkerError } from "../../audit-packages/package-maker.ts";
 import { operation } from "../context.ts";
 import type { ReadingContext } from "../context.ts";
 import { requireFingerprint } from "./artifacts.ts";
@@ -36,8 +37,9 @@ function findTrail(
 /** A binary response in the OpenAPI document. */
 const binary = (contentType: string) => ({ contentType, schema: Type.String({ format: "binary" }) });
 
-const requestOf = ({ organization, urls }: ReadingContext, subject: PackageSubject) => ({
+const requestOf = ({ organization, urls, principal }: ReadingContext, subject: PackageSubject) => ({
   organizationId: organization.id,
+  caller: principal.publicId,
   subject,
   baseUrl: urls.root,
 });

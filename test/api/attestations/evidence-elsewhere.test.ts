@@ -66,6 +66,7 @@ async function trailWith(...contents: Buffer[]) {
       organizationId: organization.id,
       subject: { kind: "trail" as const, trailId: id },
       baseUrl: "http://assay.test",
+      caller: "ada",
     },
   };
 }

@@ -1,12 +1,12 @@
 /**
- * Whose turn it is among waiting evaluations (newer-clients 6.6): organizations take turns, and in each of them its
- * callers; of one caller, evaluations with a decision go first, and then the oldest. So a caller who fills the queue
- * delays no other.
+ * Whose turn it is among those that wait for something scarce, such as a thread: organizations take turns, and in each
+ * of them its callers; of one caller, what is urgent goes first, and then the oldest. So a caller who fills the queue
+ * delays no other. Evaluations (newer-clients 6.6) and audit packages wait in this order.
  */
 import { createLru } from "../domain/lru.ts";
 
 /** `caller`: one user or service account. */
-type Waiting = { readonly organizationId: number; readonly caller: string; readonly hasDecision: boolean };
+type Waiting = { readonly organizationId: number; readonly caller: string; readonly isUrgent: boolean };
 
 /** Organizations and callers whose latest turn is remembered: several times as many as can wait. */
 const MAX_REMEMBERED = 1_024;
@@ -18,10 +18,10 @@ export function createTurns<Entry extends Waiting>() {
   let turn = 0;
 
   /** Compared from the left; the smallest goes first. */
-  const rankOf = ({ organizationId, caller, hasDecision }: Entry): readonly number[] => [
+  const rankOf = ({ organizationId, caller, isUrgent }: Entry): readonly number[] => [
     latestTurns.get(`organization ${organizationId}`) ?? 0,
     latestTurns.get(`caller ${caller}`) ?? 0,
-    hasDecision ? 0 : 1,
+    isUrgent ? 0 : 1,
   ];
 
   function remove(entry: Entry): boolean {

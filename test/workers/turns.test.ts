@@ -1,15 +1,15 @@
-/** Whose turn it is among waiting evaluations. */
+/** Whose turn it is among those that wait. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { createTurns } from "../../src/rego/turns.ts";
+import { createTurns } from "../../src/workers/turns.ts";
 
-const test = suite("rego/turns");
-type Entry = { organizationId: number; caller: string; hasDecision: boolean; name: string };
+const test = suite("workers/turns");
+type Entry = { organizationId: number; caller: string; isUrgent: boolean; name: string };
 const entry = (organizationId: number, caller: string, name: string, more: Partial<Entry> = {}): Entry => ({
   organizationId,
   caller,
   name,
-  hasDecision: false,
+  isUrgent: false,
   ...more,
 });
 const never = (): boolean => false;
@@ -37,17 +37,17 @@ test("organizations take turns, and the callers of each do", () => {
   );
 });
 
-test("of one caller, evaluations with a decision go first, then the oldest", () => {
-  const hasDecision = true;
-  assert.equal(order([entry(1, "a", "1"), entry(1, "a", "2", { hasDecision }), entry(1, "a", "3", { hasDecision })]), [
+test("of one caller, what is urgent goes first, then the oldest", () => {
+  const isUrgent = true;
+  assert.equal(order([entry(1, "a", "1"), entry(1, "a", "2", { isUrgent }), entry(1, "a", "3", { isUrgent })]), [
     "2",
     "3",
     "1",
   ]);
 });
 
-test("a caller who fills the queue delays no other, whatever has a decision", () => {
-  const many = Array.from({ length: 16 }, (_, n) => entry(1, "a", `a${n}`, { hasDecision: true }));
+test("a caller who fills the queue delays no other, however urgent", () => {
+  const many = Array.from({ length: 16 }, (_, n) => entry(1, "a", `a${n}`, { isUrgent: true }));
   assert.equal(order([...many, entry(1, "b", "b")]).indexOf("b"), 1);
 });
 
