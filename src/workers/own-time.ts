@@ -24,7 +24,7 @@ export function nameOfThread(): ThreadName {
 }
 
 /** A tenth of the share of a processor that other threads get while they want it. */
-const LOW_PRIORITY = 10;
+export const LOW_PRIORITY = 10;
 
 /**
  * Lets other threads of the machine go first, for work that no request waits for: it hardly costs time on an idle

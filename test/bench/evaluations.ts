@@ -1,12 +1,14 @@
 // How long an evaluation of a Rego policy takes, from its request to its verdict, and what evaluations cost other
 // requests: on a server of its own, alternately with and without two evaluations at a time beside a full load. Its
 // start and memory before the first evaluation are in the other parts, because the engine is loaded by the first one.
+import { spawn } from "node:child_process";
 import { statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { EXECUTABLE } from "../binary/executable.ts";
 import { createAsk, median } from "./ask.ts";
 import type { Ask } from "./ask.ts";
 import { freshQuestion, WRITE } from "./lines.ts";
+import { LOW_PRIORITY } from "../../src/workers/own-time.ts";
 import { drive } from "./load.ts";
 import { memory, startServer } from "./processes.ts";
 import { CONNECTIONS } from "./slices.ts";
@@ -106,7 +108,43 @@ export async function measureEvaluations(root: string, extent: Extent): Promise<
   console.log(`  executable: ${number(statSync(EXECUTABLE).size / 1e6)} MB`);
 }
 
-/** A full load alone and beside two callers who have evaluations one after the other, in turn. */
+const BUSY_THREADS = 2;
+const COMPUTE = `
+const { setPriority } = require("node:os");
+setPriority(${LOW_PRIORITY});
+for (;;);
+`;
+
+/** Starts processes that only compute, at the priority of evaluations. @returns what ends them */
+function compute(): () => void {
+  const processes = Array.from({ length: BUSY_THREADS }, () => spawn(process.execPath, ["-e", COMPUTE]));
+  return () => {
+    for (const each of processes) each.kill("SIGKILL");
+  };
+}
+
+/** Starts two callers who have evaluations one after the other. @returns what ends them, and how many there were */
+function evaluateOn(url: string, source: string): () => Promise<number> {
+  let isOver = false;
+  let evaluations = 0;
+  const callers = [KEY, SECOND_KEY].map(async (key) => {
+    const ask = createAsk(url, { headers: { Authorization: `Bearer ${key}` } });
+    while (!isOver) {
+      await evaluate(ask, source, [trailOf(evaluations)]);
+      evaluations += 1;
+    }
+  });
+  return async () => {
+    isOver = true;
+    await Promise.all(callers);
+    return evaluations;
+  };
+}
+
+/**
+ * A full load alone, beside as many processes that only compute, which is what any load of the processor costs here,
+ * and beside two callers who have evaluations one after the other, in turn.
+ */
 async function measureBeside(url: string, { rounds, seconds }: Extent): Promise<void> {
   for (const [title, source] of [
     ["small evaluations", SMALL],
@@ -116,26 +154,23 @@ async function measureBeside(url: string, { rounds, seconds }: Extent): Promise<
       ["assert", { expect: 200, next: () => freshQuestion() }],
       ["attestation", WRITE],
     ] as const) {
-      const load = () => drive({ url, connections: CONNECTIONS, ...work }, seconds);
-      const [alone, beside]: [number[], number[]] = [[], []];
+      const load = async (): Promise<number> => (await drive({ url, connections: CONNECTIONS, ...work }, seconds)).p99;
+      const [alone, computing, beside]: [number[], number[], number[]] = [[], [], []];
       let evaluations = 0;
       await load();
       for (let round = 0; round < rounds; round += 1) {
-        alone.push((await load()).p99);
-        let isOver = false;
-        const callers = [KEY, SECOND_KEY].map(async (key) => {
-          const ask = createAsk(url, { headers: { Authorization: `Bearer ${key}` } });
-          while (!isOver) {
-            await evaluate(ask, source, [trailOf(evaluations)]);
-            evaluations += 1;
-          }
-        });
-        beside.push((await load()).p99);
-        isOver = true;
-        await Promise.all(callers);
+        alone.push(await load());
+        const endComputing = compute();
+        computing.push(await load());
+        endComputing();
+        const endEvaluating = evaluateOn(url, source);
+        beside.push(await load());
+        evaluations += await endEvaluating();
       }
-      const [quiet, busy] = [median(alone), median(beside)];
-      const detail = `p99 ${number(busy)} ms beside ${evaluations} evaluations, ${number(quiet)} ms without`;
+      const [quiet, busy, bare] = [median(alone), median(beside), median(computing)];
+      const detail =
+        `p99 ${number(busy)} ms beside ${evaluations} evaluations, ${number(quiet)} ms without, ` +
+        `${number(bare)} ms beside processes that only compute`;
       judge(`p99 of ${name} beside two callers with ${title}, ratio`, busy / quiet, atMost(1.2, 1.1, ""), detail);
     }
 }
