@@ -81,6 +81,7 @@ fuzz-forms: | $(INSTALLED) ## compare the two ways to read a form on a million d
 crash: dist/assay ## kill the executable under load, simulate power cuts, run the attacks
 	$(NODE) test/crash/main.ts
 	$(NODE) test/attacks/loop-delay.ts
+	$(NODE) test/attacks/read-delay.ts
 	$(NODE) test/attacks/memory.ts
 	$(NODE) test/attacks/reads.ts
 

@@ -1,12 +1,14 @@
 /**
  * The world of test/whole/world.ts, made large: environments of tens of thousands of artifacts and a logical one over
- * all of them, attestations of megabytes, a trail with a long history. And the reads of every operation on it.
+ * all of them, attestations of megabytes, a trail with a long history, one with thousands of checks. And the reads of
+ * every operation on it.
  */
 import { cpSync, writeFileSync } from "node:fs";
 import { Agent, request as send } from "node:http";
 import { join } from "node:path";
 import { operations } from "../../src/api/index.ts";
 import type { AssayOperation } from "../../src/api/context.ts";
+import { MAX_TEMPLATE_ENTRIES } from "../../src/domain/flow-template/template.ts";
 import { start } from "../binary/executable.ts";
 import { createWorld } from "../whole/world.ts";
 import type { World } from "../whole/world.ts";
@@ -20,8 +22,10 @@ export type LargeSizes = {
   /** Attestations of one trail, and the bytes of the user data of each. */
   attestations: number;
   attestationBytes: number;
-  /** Attestations of another trail. */
+  /** Attestations of another trail, and artifacts of further ones, of which some run. */
   history: number;
+  /** Attestations of different names of a trail whose template expects MAX_TEMPLATE_ENTRIES others. */
+  checks: number;
 };
 
 export type LargeWorld = {
@@ -37,6 +41,8 @@ export const ORG = "acme";
 export const FLOW = "large";
 /** Of many small attestations. */
 export const SMALL_TRAIL = "long";
+/** A flow with the longest template, and its trail of many checks. */
+export const CHECKED = { flow: "checked", trail: "checked" };
 const FINGERPRINT = "e".repeat(64);
 const COMMIT = "e".repeat(40);
 
@@ -49,6 +55,7 @@ export async function prepareLargeWorld(data: string, sizes: LargeSizes): Promis
   try {
     await addEnvironments(client, admin, sizes);
     await addTrails(client, admin, sizes);
+    await addChecks(client, admin, sizes);
   } catch (error) {
     await new Promise((resolve) => setTimeout(resolve, 500));
     throw new Error(`the world could not be made; the server wrote:\n${server.output()}`, { cause: error });
@@ -140,38 +147,50 @@ async function addTrails(client: Client, key: string, sizes: LargeSizes): Promis
       user_data,
     });
   await form("PUT", `/flows/${ORG}/template_file`, { name: FLOW, description: "" });
-  for (const name of ["wide", SMALL_TRAIL]) await form("PUT", `/trails/${ORG}/${FLOW}`, { name });
-  await client.send(
-    jsonRequest(
-      "POST",
-      `/artifacts/${ORG}/${FLOW}`,
-      key,
-      JSON.stringify({
-        fingerprint: FINGERPRINT,
-        filename: "service",
-        git_commit: COMMIT,
-        build_url: "https://ci.test/1",
-        commit_url: "https://git.test/1",
-        trail_name: "wide",
-        template_reference_name: "service",
-      }),
-    ),
-  );
+  const built = Array.from({ length: 50 }, (_, n) => `built-${n}`);
+  for (const name of ["wide", SMALL_TRAIL, ...built]) await form("PUT", `/trails/${ORG}/${FLOW}`, { name });
+  const build = (fingerprint: string, trail_name: string, name: string) => {
+    const urls = { build_url: "https://ci.test/1", commit_url: "https://git.test/1" };
+    const artifact = { fingerprint, filename: name, git_commit: COMMIT, trail_name, template_reference_name: name };
+    return client.send(jsonRequest("POST", `/artifacts/${ORG}/${FLOW}`, key, JSON.stringify({ ...artifact, ...urls })));
+  };
+  await build(FINGERPRINT, "wide", "service");
   const text = "x".repeat(sizes.attestationBytes);
   for (let n = 0; n < sizes.attestations; n += 1) await attest("wide", `wide-${n}`, { text });
   const numbers = Array.from({ length: sizes.history }, (_, n) => n);
   while (numbers.length > 0)
     await Promise.all(numbers.splice(0, 4).map((n) => attest(SMALL_TRAIL, `long-${n % 50}`, { n })));
+  for (let n = 1; n <= sizes.history; n += 1)
+    await build(n.toString(16).padStart(64, "0"), `built-${n % 50}`, `service-${n}`);
+}
+
+/** Of 95 % of the expected attestations nothing is reported. */
+async function addChecks(client: Client, key: string, { checks }: LargeSizes): Promise<void> {
+  const { flow, trail } = CHECKED;
+  const names = Array.from({ length: MAX_TEMPLATE_ENTRIES - 1 }, (_, n) => `    - {name: check-${n}, type: generic}`);
+  const template = ["version: 1", "trail:", "  attestations:", ...names].join("\n");
+  const file = { part: "template_file", content: template };
+  const json = (value: object): string => JSON.stringify(value);
+  await client.send(
+    formRequest("PUT", `/flows/${ORG}/template_file`, key, { json: json({ name: flow, description: "" }), file }),
+  );
+  await client.send(formRequest("PUT", `/trails/${ORG}/${flow}`, key, { json: json({ name: trail }) }));
+  for (let n = 0; n < checks; n += 1)
+    await client.send(
+      formRequest("POST", `/attestations/${ORG}/${flow}/trail/${trail}/generic`, key, {
+        json: json({ attestation_name: n % 20 === 0 ? `check-${n}` : `further-${n}`, is_compliant: n % 3 > 0 }),
+      }),
+    );
 }
 
 /** What stands in the place of the path parameters: everything large. */
 const TARGETS: readonly Readonly<Record<string, string>>[] = [
   { env_name: environmentName(0), trail_name: "wide", attestation_name: "wide-0" },
   { env_name: "large-all", trail_name: SMALL_TRAIL, attestation_name: "long-0" },
-  { env_name: JUDGED, trail_name: "wide", attestation_name: "wide-0" },
+  { env_name: JUDGED, flow_name: CHECKED.flow, trail_name: CHECKED.trail, attestation_name: "check-0" },
 ].map((target) => ({
-  ...target,
   flow_name: FLOW,
+  ...target,
   fingerprint: FINGERPRINT,
   commit_sha: COMMIT,
   snapshot_expression: "-1",
@@ -211,8 +230,11 @@ function queriesOf(
     const pairs = [
       [`${environmentName(0)}#1`, `${environmentName(0)}#2`],
       [environmentName(0), last],
-    ];
-    return pairs.map(([one, other]) => queryText({ snappish1: one, snappish2: other }));
+    ].map(([one, other]) => ({ snappish1: one, snappish2: other }));
+    if (!("at" in properties)) return pairs.map(queryText);
+    const at = new Date().toISOString();
+    const more = [{}, { search: "service-1" }, { kind: "started" }, { kind: "unchanged", at, per_page: 100 }];
+    return pairs.flatMap((pair) => more.map((one) => queryText({ ...pair, ...one })));
   }
   // Binders of everything until now; not until the request, so that all of them are the same.
   if ("control" in properties && "flow" in properties) {
@@ -220,14 +242,31 @@ function queriesOf(
     const { env_name: environment, flow_name: flow } = target;
     return [queryText({ environment, ...period }), queryText({ flow, ...period })];
   }
-  const given: Record<string, unknown> = {};
-  for (const name of required) if (name in (example.query ?? {})) given[name] = target[name] ?? example.query?.[name];
+  // A moment at which all of it was there.
+  const given: Record<string, unknown> = "at" in properties ? { at: new Date().toISOString() } : {};
+  for (const name of required)
+    if (!(name in given) && name in (example.query ?? {})) given[name] = target[name] ?? example.query?.[name];
   if ("commit_list" in properties) given["commit_list"] = COMMIT;
   const most = ["per_page", "page_size", "limit"].filter((name) => name in properties);
-  if (most.length === 0) return [queryText(given)];
+  const narrowed = NARROWED.flatMap((one) =>
+    Object.keys(one).every((name) => name in properties) ? [queryText({ ...given, ...one })] : [],
+  );
+  if (most.length === 0) return [queryText(given), ...narrowed];
   const all = Object.fromEntries(most.map((name) => [name, properties[name]?.maximum ?? 100]));
-  return [queryText(given), queryText({ ...given, ...all })];
+  return [queryText(given), queryText({ ...given, ...all }), ...narrowed];
 }
+
+/** Filters that look through all there is, for operations that have them; an unknown state is refused. */
+const NARROWED: readonly Readonly<Record<string, unknown>>[] = [
+  { search: "service-1" },
+  { name: "service-1" },
+  { counts: true },
+  { counts: true, state: "UNKNOWN" },
+  { state: "NON-COMPLIANT" },
+  { show: "failing" },
+  { kinds: "record" },
+  { kind: "exited" },
+];
 
 function queryText(values: Readonly<Record<string, unknown>>): string {
   const pairs = Object.entries(values).flatMap(([name, value]) =>

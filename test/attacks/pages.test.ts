@@ -2,7 +2,6 @@
  * Pages of records as large as they may be: what a page shows of them is bounded, and no page holds the main thread.
  * What it leaves out is said, with a link to all of it.
  */
-import { createHash } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -15,10 +14,10 @@ import type { AttackRequest, World } from "./attack.ts";
 import { podReport } from "./large-world.ts";
 import { MAX_BUSY_MS } from "./loop-delay.ts";
 import { startProbed } from "./probed.ts";
+import { SIGNED_IN, signIn } from "./session.ts";
 import { prepareWorld, send } from "./world.ts";
 
 const MAX_TRIES = 5;
-const TOKEN = "pages-000000000000000000000000000000000000000";
 const FINGERPRINT = "7b1f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112233445566778899aabbccd";
 const COMMIT = "0f".repeat(20);
 
@@ -36,7 +35,7 @@ test.before(async () => {
     assert.is(answer?.status, expected, `${request.path}: ${answer?.text.slice(0, 500)}`);
   }
   const db = openCopy(join(directory, "data", "assay.db"), { readonly: false });
-  signIn(db);
+  signIn(db, "member");
   ids = Object.fromEntries(
     db
       .prepare<[], { name: string; public_id: string }>("SELECT name, public_id FROM attestations")
@@ -49,16 +48,6 @@ test.after(async () => {
   await server.stop();
   rmSync(directory, { recursive: true, force: true });
 });
-
-/** Gives the member a session. */
-function signIn(db: ReturnType<typeof openCopy>): void {
-  const now = Date.now() / 1000;
-  db.prepare(
-    `INSERT INTO sessions (public_id, digest, csrf_token, user_id, method, address, user_agent, created_at,
-                           last_used_at, rotated_at, idle, expires_at)
-     SELECT 'pages', ?, ?, id, 'password', '127.0.0.1', '', ?, ?, ?, 100000, ? FROM users WHERE name = 'member'`,
-  ).run(createHash("sha256").update(TOKEN).digest(), "c".repeat(43), now, now, now, now + 100_000);
-}
 
 const list = (bytes: number, item: (n: number) => object): object[] => {
   const size = JSON.stringify(item(100_000)).length + 1;
@@ -272,7 +261,7 @@ for (const [name, { path, shows, hides = [] }] of Object.entries(PAGES))
     for (let turn = 0; turn < MAX_TRIES && busiest > MAX_BUSY_MS; turn += 1) {
       await server.reset();
       const answer = await fetch(`${server.url}${path()}`, {
-        headers: { Cookie: `assay=${TOKEN}`, Accept: "text/html" },
+        headers: SIGNED_IN,
         redirect: "manual",
       });
       const text = await answer.text();

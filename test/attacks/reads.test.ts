@@ -33,6 +33,7 @@ test.after(() => {
       attestations: 4,
       attestationBytes: 3_900_000,
       history: 60,
+      checks: 20,
     };
     const { keys, reads } = await prepareLargeWorld(data, sizes);
     assert.ok(new Set(reads.map(({ operation }) => operation)).size > 80, "the reads of all operations");

@@ -25,8 +25,16 @@ const SIZES: Readonly<Record<string, LargeSizes>> = {
     attestations: 16,
     attestationBytes: 3_900_000,
     history: 2_000,
+    checks: 3_000,
   },
-  small: { artifacts: [20_000, 20_000], judged: 5_000, attestations: 6, attestationBytes: 3_900_000, history: 300 },
+  small: {
+    artifacts: [20_000, 20_000],
+    judged: 5_000,
+    attestations: 6,
+    attestationBytes: 3_900_000,
+    history: 300,
+    checks: 600,
+  },
 };
 
 const [pattern = "", size = "large"] = process.argv.slice(2);

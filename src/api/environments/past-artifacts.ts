@@ -6,6 +6,7 @@ import type { PastState } from "../../domain/compliance/past-states.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Nullable, OneOf, named } from "../../http/schema.ts";
 import { fromSqlBoolean } from "../../store/db/database.ts";
+import type { PastEnvironmentRow } from "../../store/environments/history/past.ts";
 import type { PastArtifactRow } from "../../store/environments/history/past-artifacts.ts";
 import { largeRead } from "../context.ts";
 import type { LargeReadContext } from "../context.ts";
@@ -22,6 +23,7 @@ const MAX_PER_PAGE = 50;
 /** What is counted or searched on the main thread: some milliseconds. */
 const MAX_INLINE_ARTIFACTS = 2_000;
 const MAX_INLINE_ENVIRONMENTS = 20;
+const MAX_INLINE_RUNNING = 2_000;
 
 const PastArtifact = named(
   "PastArtifact",
@@ -123,10 +125,14 @@ export const listPastArtifacts = largeRead({
       moment: parseMoment(query.at, context.now()),
       before: query.after ? parseCursor("after", query.after) : null,
     }),
-  isLarge: (context, { query }) =>
-    (query.counts === true || query.name !== undefined || query.state !== undefined) &&
-    (context.store.artifactLists.isMoreThan(context.organization.id, MAX_INLINE_ARTIFACTS) ||
-      context.store.past.countEver(context.organization.id) > MAX_INLINE_ENVIRONMENTS),
+  isLarge(context, { query }, { moment }) {
+    const { store, organization } = context;
+    const hasStates = query.counts === true || query.state !== undefined;
+    if (!hasStates && query.name === undefined) return false;
+    if (store.artifactLists.isMoreThan(organization.id, MAX_INLINE_ARTIFACTS)) return true;
+    if (store.past.countEver(organization.id) > MAX_INLINE_ENVIRONMENTS) return true;
+    return hasStates && countRunning(placesAt(context, resolveMoment(context, moment))) > MAX_INLINE_RUNNING;
+  },
   handle(context, { query }, { moment, before }) {
     const { store, organization } = context;
     const at = resolveMoment(context, moment);
@@ -154,10 +160,17 @@ export const listPastArtifacts = largeRead({
 });
 
 /** The physical environments of a moment with their snapshots in force. */
-const placesAt = ({ store, organization }: LargeReadContext, at: number): { id: number; idx: number }[] =>
+const placesAt = ({ store, organization }: LargeReadContext, at: number): (PastEnvironmentRow & { idx: number })[] =>
   store.past
     .listExisting(organization.id, at)
-    .flatMap(({ id, idx, type }) => (idx === null || type === "logical" ? [] : [{ id, idx }]));
+    .flatMap((row) => (row.idx === null || row.type === "logical" ? [] : [{ ...row, idx: row.idx }]));
+
+const countRunning = (places: readonly PastEnvironmentRow[]): number =>
+  places.reduce(
+    (sum, { compliant_count, non_compliant_count, unknown_count }) =>
+      sum + (compliant_count ?? 0) + (non_compliant_count ?? 0) + (unknown_count ?? 0),
+    0,
+  );
 
 const totalOf = (states: Record<PastState, number>, state: PastState | null): number =>
   state === null ? PAST_STATES.reduce((sum, one) => sum + states[one], 0) : states[state];

@@ -34,6 +34,8 @@ const DEPLOYMENT_DAYS = 14;
 const MAX_INLINE_ENVIRONMENTS = 500;
 /** Later snapshots of failing environments, whose rows a read passes over: 5,000 take some 5 ms. */
 const MAX_INLINE_SNAPSHOTS = 5_000;
+/** Artifacts that failed, of which the latest to change are shown: 20,000 take some 40 ms. */
+const MAX_INLINE_FAILING = 2_000;
 
 const Count = Type.Integer();
 const At = Type.Number({ description: "The moment in epoch seconds" });
@@ -246,6 +248,8 @@ export const getPastOverview = largeRead({
   isLarge(context, _request, moment) {
     if (hasManyEnvironments(context)) return true;
     const { rows } = lookUp(context, moment);
+    const failing = rows.reduce((sum, { non_compliant_count: count }) => sum + (count ?? 0), 0);
+    if (failing > MAX_INLINE_FAILING) return true;
     const passed = listFailingPlaces(rows).map(({ snapshot_count: count, idx }) => count - (idx ?? count));
     return passed.reduce((sum, one) => sum + one, 0) > MAX_INLINE_SNAPSHOTS;
   },

@@ -6,11 +6,15 @@ import { CHECK_STATES } from "../../domain/compliance/checklist.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Message, OneOf } from "../../http/schema.ts";
 import { largeRead } from "../context.ts";
+import type { LargeReadContext } from "../context.ts";
 import { MAX_PAGE_NUMBER, definePaging } from "../paging.ts";
 import { ReadTrailPath } from "../paths.ts";
 import { requireTrail } from "./trails.ts";
 
 const PAGES = definePaging({ perPage: 50, maxPerPage: 100 });
+
+/** A longer one is parsed in the reader thread: five thousand checks. */
+const MAX_INLINE_VERDICT_BYTES = 1 << 20;
 
 export const getTrailChecklist = largeRead({
   id: "get_trail_checklist",
@@ -61,11 +65,10 @@ export const getTrailChecklist = largeRead({
     params: { org: "acme", flow_name: "payments", trail_name: "release-1.4.0" },
     query: { state: "NON-COMPLIANT" },
   },
+  isLarge: (context, { params }) =>
+    context.store.trails.countComplianceBytes(findTrail(context, params).id) > MAX_INLINE_VERDICT_BYTES,
   handle(context, { params, query }) {
-    const { store, organization } = context;
-    const flow = store.flows.require(organization, params.flow_name);
-    const trail = requireTrail(context, { id: flow.id, name: params.flow_name }, params.trail_name);
-    const body = presentChecklist(context, trail, {
+    const body = presentChecklist(context, findTrail(context, params), {
       search: query.search ?? "",
       state: query.state ?? null,
       order: query.order ?? null,
@@ -77,3 +80,8 @@ export const getTrailChecklist = largeRead({
     return { status: 200, body };
   },
 });
+
+function findTrail(context: LargeReadContext, params: { flow_name: string; trail_name: string }) {
+  const flow = context.store.flows.require(context.organization, params.flow_name);
+  return requireTrail(context, { id: flow.id, name: params.flow_name }, params.trail_name);
+}

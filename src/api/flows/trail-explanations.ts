@@ -9,6 +9,9 @@ import { NoQuery, ReadTrailPath } from "../paths.ts";
 import { documentLane } from "./flows.ts";
 import { requireTrail } from "./trails.ts";
 
+/** A longer one is re-evaluated, with the records of its checks, in the reader thread: hundreds of checks. */
+const MAX_INLINE_VERDICT_BYTES = 128 << 10;
+
 export const explainTrail = largeRead({
   id: "explain_trail",
   method: "GET",
@@ -39,6 +42,8 @@ export const explainTrail = largeRead({
     const lines = await context.documents.locateExpectations(documentLane(context), template.content);
     if (lines) templates.keepLines(template, lines);
   },
+  isLarge: (context, { params }) =>
+    context.store.trails.countComplianceBytes(findTrail(context, params).trail.id) > MAX_INLINE_VERDICT_BYTES,
   handle(context, { params }) {
     const { store } = context;
     const { flow, trail: found } = findTrail(context, params);

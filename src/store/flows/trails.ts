@@ -104,6 +104,9 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, { onTrailStart
       "SELECT compliance_json FROM trails WHERE id = ? AND octet_length(compliance_json) <= ?",
     )
     .pluck();
+  const complianceBytes = db
+    .prepare<[number], number>("SELECT octet_length(compliance_json) FROM trails WHERE id = ?")
+    .pluck();
   const insert = db.prepare(
     `INSERT INTO trails (public_id, organization_id, flow_id, name, description, git_commit_info_json, origin_url,
                          external_urls_json, user_data_json, template_id, template_inherited, created_by, created_at,
@@ -189,6 +192,8 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, { onTrailStart
     findCompliance(id: number, maxBytes: number): TrailStatus | null {
       return readStoredJsonOrNull(shortCompliance.get(id, maxBytes) ?? "", isTrailStatus);
     },
+    /** Bytes of the stored verdict of a trail, some two hundred for each check; 0 for one that is gone. */
+    countComplianceBytes: (id: number): number => complianceBytes.get(id) ?? 0,
     /** The stored verdict of a trail, which must exist. */
     getCompliance(id: number): TrailStatus {
       const text = complianceById.get(id);
