@@ -9,11 +9,12 @@
  * never in it: its recipients may be anyone.
  */
 import { gatherChanges } from "../contract/changes/gather.ts";
-import type { Gathered } from "../contract/changes/gather.ts";
-import { presentChanges } from "../contract/changes/present.ts";
+import { sizeOfChanges, readChanges, withRows } from "../contract/changes/artifacts.ts";
+import { countKinds, presentEntries } from "../contract/changes/present.ts";
 import { INLINE } from "../contract/changes/scope.ts";
-import type { ChangeScope, GatheredChange } from "../contract/changes/scope.ts";
+import type { ChangeScope, FoundChange } from "../contract/changes/scope.ts";
 import type { Urls } from "../contract/urls.ts";
+import { isFailingRow } from "../domain/snapshot/period-changes.ts";
 import { findDailyEnd, nextDailyTime } from "../domain/notification/daily-time.ts";
 import type { DailyTime } from "../domain/notification/daily-time.ts";
 import { renderForDay } from "../domain/notification/render.ts";
@@ -126,11 +127,12 @@ function readPlace(context: ReadContext, name: string, { from, to }: Period): Ch
   // The change at `from` was in the message of the day before.
   const scope: ChangeScope = { from, to, now: to, environment: name, seesPeople: false };
   const gathered = gatherChanges(context, scope, INLINE);
-  const changes = gathered.changes.filter(({ at }) => at > from).sort(failingFirst);
+  const changes = gathered.changes
+    .filter(({ at }) => at > from)
+    .flatMap(splitFailing)
+    .sort(failingFirst);
   if (changes.length === 0) return null;
-  const page = { page: 1, perPage: MAX_READ, offset: 0 };
-  const shown: Gathered = { ...gathered, changes };
-  const { data, counts } = presentChanges(context, { gathered: shown, scope }, { kinds: null, page });
+  const shown = readChanges(context, changes, { offset: 0, limit: MAX_READ });
   const indexAt = (time: number): number => store.snapshots.findIndexAt(environment, time, Number.POSITIVE_INFINITY);
   const [first, last] = [indexAt(from), indexAt(to)];
   const verdictOf = (index: number): boolean | null => {
@@ -143,18 +145,27 @@ function readPlace(context: ReadContext, name: string, { from, to }: Period): Ch
     after: verdictOf(last),
     first,
     last,
-    counts,
-    total: changes.length,
+    counts: countKinds(changes, scope),
+    total: sizeOfChanges(changes),
     since: gathered.since > from ? gathered.since : null,
-    changes: data,
+    changes: presentEntries(context, shown, changes),
   };
 }
 
+/** Verdicts and starts of artifacts, with those that fail apart from the others. */
+function splitFailing(change: FoundChange): FoundChange[] {
+  if (change.of !== "artifacts" || (change.kind !== "verdict" && change.kind !== "started")) return [change];
+  const { rows } = change.changes;
+  const parts = [rows.filter(isFailingRow), rows.filter((row) => !isFailingRow(row))];
+  return parts.flatMap((part) => (part.length === 0 ? [] : withRows(change, part)));
+}
+
 /** What fails stands first, then what is compliant again, then all others, each newest first. */
-const rankOf = (change: GatheredChange): number => {
-  if (change.of !== "snapshot") return 2;
-  const { kind, after } = change.change;
-  if (after === false && (kind === "verdict" || kind === "started")) return 0;
+const rankOf = (change: FoundChange): number => {
+  if (change.of !== "snapshot" && change.of !== "artifacts") return 2;
+  const fails = change.of === "snapshot" ? change.change.after === false : change.changes.rows.some(isFailingRow);
+  const { kind } = change;
+  if (fails && (kind === "verdict" || kind === "started")) return 0;
   return kind === "verdict" ? 1 : 2;
 };
-const failingFirst = (a: GatheredChange, b: GatheredChange): number => rankOf(a) - rankOf(b) || b.at - a.at;
+const failingFirst = (a: FoundChange, b: FoundChange): number => rankOf(a) - rankOf(b) || b.at - a.at;

@@ -3,7 +3,7 @@ import { isObject, isText, readStoredJsonOrNull } from "../../domain/stored-json
 import type { AuditRow } from "../../store/db/audit-log.ts";
 import type { MembershipEventRow } from "../../store/accounts/membership-audit-log.ts";
 import { UNREADABLE } from "../placeholders.ts";
-import { RECORD_EVENTS, isRecordEntry, toRecordChange } from "./gather-records.ts";
+import { OVERRIDES, RECORD_EVENTS, toRecordChange } from "./gather-records.ts";
 import { MAX_OTHERS, cutOff, rowWindow } from "./scope.ts";
 import type { GatherContext, GatheredChange, KeyChange, Limits } from "./scope.ts";
 
@@ -51,7 +51,7 @@ const audited = (context: GatherContext, limits: Limits): GatheredChange[] =>
 /** The entries of these events, newest first. The log is read in slices, because few of its entries match. */
 function readAuditLog({ store, organization }: GatherContext, limits: Limits, events: readonly string[]): AuditRow[] {
   const { since, to } = limits;
-  const filter = { actor: null, events, target: null, from: since, to };
+  const filter = { actor: null, events, target: null, from: since, to, withDetail: OVERRIDES };
   const { first, last } = store.periodChanges.findAuditRange(organization.id, { from: since, to });
   const rows: AuditRow[] = [];
   let before: number | null = last + 1;
@@ -65,7 +65,7 @@ function readAuditLog({ store, organization }: GatherContext, limits: Limits, ev
       scanned: AUDIT_SLICE,
       limit: AUDIT_SLICE,
     });
-    for (const row of slice.rows) if (isRecordEntry(row)) rows.push(row);
+    for (const row of slice.rows) rows.push(row);
     before = slice.before;
   }
   return rows;

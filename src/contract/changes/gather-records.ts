@@ -111,12 +111,8 @@ function kindOf({ event }: AuditRow): RecordChange["kind"] {
   return subject === "environment" || subject === "control" || subject === "attestation" ? subject : "flow";
 }
 
-/** Whether an attestation replaced the verdict of another one; read without parsing, because most are none. */
-const isOverride = ({ detail_json: text }: AuditRow): boolean =>
-  text?.includes('"attestation_type":"override"') === true;
-
-/** Whether an entry may be one of these; all others are passed over where they are read. */
-export const isRecordEntry = (row: AuditRow): boolean => row.event !== "attestation.reported" || isOverride(row);
+/** Which of the attestations replaced the verdict of another one, by the text of the entry: most are none. */
+export const OVERRIDES = { event: "attestation.reported", text: '"attestation_type":"override"' } as const;
 
 /** Null for an entry that changed nothing of these. */
 export function toRecordChange(row: AuditRow): RecordChange | null {

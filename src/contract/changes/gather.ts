@@ -1,6 +1,6 @@
 /**
  * What happened in an organization during a period, newest first, from snapshots, policies, allowlists, memberships and
- * the audit log. Keys and verdicts are in memory; what the shown changes say besides is read when they are presented.
+ * the audit log. Of artifacts only keys and verdicts are read; artifacts.ts reads those that are shown.
  */
 import { isNumberList, readStoredJsonOrNull } from "../../domain/stored-json.ts";
 import { comparePolicies } from "../../domain/snapshot/comparison.ts";
@@ -9,13 +9,12 @@ import {
   CHANGE_KINDS,
   PEOPLE_KINDS,
   STALE_AFTER_S,
+  hasStarts,
   listSnapshotChanges,
 } from "../../domain/snapshot/period-changes.ts";
-import type { ChangeKind, ChangedSnapshot, Replaced } from "../../domain/snapshot/period-changes.ts";
-import { kindOf } from "../../domain/snapshot/events.ts";
+import type { ChangeKind, ChangedSnapshot } from "../../domain/snapshot/period-changes.ts";
 import { fromSqlBoolean } from "../../store/db/database.ts";
 import type {
-  ChangedArtifactRow,
   ChangedEnvironmentRow,
   MomentRow,
   PolicyChangeRow,
@@ -23,7 +22,7 @@ import type {
 import { UNREADABLE_CHANGE, latestOfEach } from "../comparison/snapshot-turns.ts";
 import { gatherPeople } from "./gather-people.ts";
 import { INLINE, LONG, WHOLE, cutOff, rowWindow } from "./scope.ts";
-import type { ChangeScope, GatherBounds, GatherContext, GatheredChange, Limits } from "./scope.ts";
+import type { ChangeScope, GatherBounds, GatherContext, GatheredChange, Limits, FoundChange } from "./scope.ts";
 
 const MAX_INLINE_ENVIRONMENTS = 200;
 
@@ -33,7 +32,7 @@ type ChangedPlace = { first: number; last: number; before: boolean | null; after
 export type Gathered = {
   /** All changes from this time on are here; later than the start of the period where there were too many. */
   since: number;
-  changes: GatheredChange[];
+  changes: FoundChange[];
   /** The environments of the scope, by name. */
   environments: readonly ChangedEnvironmentRow[];
   /** By the ids of environments; those without snapshots in the period are left out. */
@@ -122,7 +121,7 @@ export function gatherRuleChanges(
   const limits: Limits = { ...scope, since: scope.from, bounds: LONG };
   const people: Limits = { ...limits };
   const found = periodChanges.listRuleMoments([...byId.keys()], rowWindow(limits));
-  const moments = cutOff(limits, found).map((row) => ({ row, events: [] }));
+  const moments = cutOff(limits, found).map((row) => ({ row, rows: [] }));
   const ofRules = [attachments(context, moments, byId), allowed(context, limits, byId), policies(context, limits)]
     .flat()
     .filter((change) => change.of !== "policy" || names.has(change.row.policy));
@@ -139,16 +138,16 @@ export function gatherRuleChanges(
 
 const RANKS = new Map(CHANGE_KINDS.map((kind, rank) => [kind, rank]));
 /** The verdict on an environment stands before those on artifacts, which made it. */
-const rankOf = (change: GatheredChange): number =>
-  change.of === "snapshot" && change.change.event === null ? -1 : (RANKS.get(change.kind) ?? 0);
+const rankOf = (change: FoundChange): number => (change.of === "snapshot" ? -1 : (RANKS.get(change.kind) ?? 0));
 
-const newestFirst = (a: GatheredChange, b: GatheredChange): number =>
+const newestFirst = (a: FoundChange, b: FoundChange): number =>
   b.at - a.at ||
   (a.environment?.id ?? 0) - (b.environment?.id ?? 0) ||
   rankOf(a) - rankOf(b) ||
   (a.key < b.key ? -1 : a.key > b.key ? 1 : 0);
 
-type ReadMoment = { row: MomentRow; events: readonly ChangedArtifactRow[] };
+/** `rows`: as domain/snapshot/period-changes.ts has them. */
+type ReadMoment = { row: MomentRow; rows: readonly number[] };
 
 /** The newest snapshots of the period with what they changed, newest first; as many as are looked at. */
 function readMoments(
@@ -159,10 +158,10 @@ function readMoments(
   const moments: ReadMoment[] = [];
   let room = bounds.events;
   for (const row of periodChanges.listMoments(ids, { from, to, limit: bounds.moments + 1 })) {
-    const events = moments.length === bounds.moments ? null : periodChanges.listEvents(row, room + 1);
-    if (events !== null && (events.length <= room || moments.length === 0)) {
-      moments.push({ row, events: events.slice(0, room) });
-      room -= Math.min(room, events.length);
+    const rows = moments.length === bounds.moments ? null : periodChanges.listRows(row, room + 1);
+    if (rows !== null && (rows.length <= room || moments.length === 0)) {
+      moments.push({ row, rows: rows.slice(0, room).sort((a, b) => a - b) });
+      room -= Math.min(room, rows.length);
       continue;
     }
     // Of several snapshots at one time, all count or none.
@@ -173,70 +172,49 @@ function readMoments(
   return { moments, since: from };
 }
 
-function snapshotChanges(context: GatherContext, moments: readonly ReadMoment[], byId: ById): GatheredChange[] {
+function snapshotChanges(context: GatherContext, moments: readonly ReadMoment[], byId: ById): FoundChange[] {
   const { periodChanges } = context.store;
   const authors = new Map(moments.map(({ row }) => [`${row.environment_id} ${row.idx}`, row.user_name]));
   const oldestFirst = moments.toReversed();
-  const verdicts = new Map<number, boolean | null>();
+  const lastVerdicts = new Map<number, boolean | null>();
   for (const { row } of oldestFirst)
-    if (!verdicts.has(row.environment_id))
-      verdicts.set(row.environment_id, fromSqlBoolean(periodChanges.findLastVerdict(row.environment_id, row.idx)));
+    if (!lastVerdicts.has(row.environment_id))
+      lastVerdicts.set(row.environment_id, fromSqlBoolean(periodChanges.findLastVerdict(row.environment_id, row.idx)));
   const all = oldestFirst.map((moment) => toMoment(context, moment));
-  return listSnapshotChanges(all, verdicts).flatMap((change): GatheredChange | [] => {
-    const environment = byId.get(change.environmentId);
-    if (!environment) return [];
-    const { kind, at, index, event } = change;
-    const place = `${environment.public_id}/${index}/${kind}`;
-    const key = event ? `${place}/${event.id}` : place;
-    const by = authors.get(`${environment.id} ${index}`) ?? "";
-    return { of: "snapshot", key, kind, at, environment, by, change };
-  });
+  const { verdicts, artifacts } = listSnapshotChanges(all, lastVerdicts);
+  const commonOf = ({ environmentId, index, kind, at }: (typeof verdicts | typeof artifacts)[number]) => {
+    const environment = byId.get(environmentId);
+    const by = authors.get(`${environmentId} ${index}`) ?? "";
+    return environment && { key: `${environment.public_id}/${index}/${kind}`, kind, at, environment, by };
+  };
+  return [
+    ...verdicts.flatMap((change): FoundChange | [] => {
+      const common = commonOf(change);
+      return common ? { of: "snapshot", ...common, change } : [];
+    }),
+    ...artifacts.flatMap((changes): FoundChange | [] => {
+      const common = commonOf(changes);
+      return common ? { of: "artifacts", ...common, changes } : [];
+    }),
+  ];
 }
 
-const toMoment = (context: GatherContext, { row, events }: ReadMoment): ChangedSnapshot => ({
-  environmentId: row.environment_id,
-  index: row.idx,
-  at: row.timestamp,
-  compliant: fromSqlBoolean(row.compliant),
-  // There may be twenty thousand: rest and spread take several times as long.
-  events: events.map(({ id, name, fingerprint, annotation, was, now, compliant, before }) => ({
-    id,
-    name,
-    fingerprint,
-    annotation,
-    was,
-    now,
-    compliant: fromSqlBoolean(compliant),
-    before: fromSqlBoolean(before),
-  })),
-  replaced: findReplaced(context, row, events),
-});
-
-/** What the starts of a snapshot replaced, by the keys of their events. */
-function findReplaced(
-  { store: { periodChanges }, organization }: GatherContext,
-  row: MomentRow,
-  events: readonly ChangedArtifactRow[],
-): Map<number, Replaced> {
-  const starts = events.filter(({ annotation }) => kindOf(annotation) === "started");
-  const listed = starts.length === 0 ? [] : periodChanges.listReplacements(row);
-  if (listed.length === 0) return new Map();
-  const nameOf = (one: { fingerprint: string; name: string }): string => `${one.fingerprint} ${one.name}`;
-  const replacements = new Map(listed.map((one) => [nameOf(one), one]));
-  return new Map(
-    starts.flatMap((start): [number, Replaced][] => {
-      const found = replacements.get(nameOf(start));
-      if (!found) return [];
-      const { old_fingerprint: fingerprint, old_name: name } = found;
-      const compliant = periodChanges.findVerdictBefore({
-        organization: organization.id,
-        environment: row.environment_id,
-        fingerprint,
-        index: row.idx,
-      });
-      return [[start.id, { fingerprint, name, compliant: fromSqlBoolean(compliant) }]];
-    }),
-  );
+function toMoment({ store: { periodChanges } }: GatherContext, { row, rows }: ReadMoment): ChangedSnapshot {
+  const replacements = hasStarts(rows) ? periodChanges.listReplacements(row) : [];
+  return {
+    environmentId: row.environment_id,
+    index: row.idx,
+    at: row.timestamp,
+    compliant: fromSqlBoolean(row.compliant),
+    rows,
+    replaced: new Map(
+      replacements.map(({ id, fingerprint, name, compliant }) => [
+        id,
+        { fingerprint, name, compliant: fromSqlBoolean(compliant) },
+      ]),
+    ),
+    readFingerprints: () => periodChanges.listTurnover(row, rows.length),
+  };
 }
 
 /** null: the record is damaged. */

@@ -8,9 +8,10 @@ import { presentPagination } from "../../http/pagination.ts";
 import { UNREADABLE } from "../placeholders.ts";
 import { replacementUrl } from "../present-deployment.ts";
 import type { PresenterContext } from "../presenter-context.ts";
+import { sizeOfChanges, sizeOfChange, readChanges, readFailing } from "./artifacts.ts";
 import { kindsOf } from "./gather.ts";
 import type { Gathered } from "./gather.ts";
-import type { ChangeScope, GatheredChange } from "./scope.ts";
+import type { ChangeScope, GatheredChange, FoundChange } from "./scope.ts";
 import type { ChangeListValue, ChangeValue, POLICY_CHANGES } from "./shapes.ts";
 import { createChangeReader } from "./read-details.ts";
 import type { ChangeReader } from "./read-details.ts";
@@ -32,13 +33,12 @@ export function presentChanges(
 ): ChangeListValue {
   const { since, changes: all, environments, places } = gathered;
   const changes = kinds === null ? all : all.filter(({ kind }) => kinds.includes(kind));
-  const readable = kindsOf(scope);
-  const counts = Object.fromEntries(CHANGE_KINDS.map((kind) => [kind, readable.includes(kind) ? 0 : null]));
-  for (const { kind } of all) counts[kind] = (counts[kind] ?? 0) + 1;
   const turned = [...places.values()].filter(({ before, after }) => before !== after);
   const perEnvironment = new Map<number, number>();
-  for (const { environment } of changes)
-    if (environment) perEnvironment.set(environment.id, (perEnvironment.get(environment.id) ?? 0) + 1);
+  for (const change of changes) {
+    const id = change.environment?.id;
+    if (id !== undefined) perEnvironment.set(id, (perEnvironment.get(id) ?? 0) + sizeOfChange(change));
+  }
   const busy = new Set(all.flatMap(({ environment }) => environment?.id ?? []));
   const changed = environments
     .filter(({ id }) => perEnvironment.has(id))
@@ -48,7 +48,7 @@ export function presentChanges(
     from: scope.from,
     to: scope.to,
     since,
-    counts: counts as ChangeListValue["counts"],
+    counts: countKinds(all, scope),
     turned: {
       non_compliant: turned.filter(({ after }) => after === false).length,
       compliant: turned.filter(({ after, before }) => after === true && before === false).length,
@@ -68,37 +68,35 @@ export function presentChanges(
     environments_total: changed.length,
     unchanged: unchanged.slice(0, MAX_UNCHANGED).map(({ name }) => name),
     unchanged_total: unchanged.length,
-    data: presentEntries(context, changes.slice(page.offset, page.offset + page.perPage), all),
-    pagination: presentPagination(changes.length, page.page, page.perPage),
+    data: presentEntries(context, readChanges(context, changes, { offset: page.offset, limit: page.perPage }), all),
+    pagination: presentPagination(sizeOfChanges(changes), page.page, page.perPage),
   };
+}
+
+/** Changes of each kind; null for those that the scope leaves out. */
+export function countKinds(all: readonly FoundChange[], scope: ChangeScope): ChangeListValue["counts"] {
+  const readable = kindsOf(scope);
+  const counts = Object.fromEntries(CHANGE_KINDS.map((kind) => [kind, readable.includes(kind) ? 0 : null]));
+  for (const change of all) counts[change.kind] = (counts[change.kind] ?? 0) + sizeOfChange(change);
+  return counts as ChangeListValue["counts"];
 }
 
 /** @param all of the period, among which are those that made the verdict on an environment */
 export function presentEntries(
   context: Context,
   shown: readonly GatheredChange[],
-  all: readonly GatheredChange[],
+  all: readonly FoundChange[],
 ): ChangeValue[] {
-  const causing = new Map(shown.map((change) => [change, causingOf(change, all)]));
+  const causing = new Map(shown.map((change) => [change, causingOf(context, change, all)]));
   const reader = createChangeReader(context, [...shown, ...[...causing.values()].flat()]);
   return shown.map((change) => presentEntry(context, reader, { change, causing: causing.get(change) ?? [] }));
 }
 
 /** Of the verdict on an environment that turned non-compliant: the artifacts of that snapshot that fail. */
-function causingOf(change: GatheredChange, all: readonly GatheredChange[]): GatheredChange[] {
+function causingOf(context: Context, change: GatheredChange, all: readonly FoundChange[]): GatheredChange[] {
   if (change.of !== "snapshot" || change.change.event !== null || change.change.after !== false) return [];
   const { environmentId, index } = change.change;
-  return all
-    .filter(
-      (one) =>
-        one.of === "snapshot" &&
-        one.change.event !== null &&
-        one.change.after === false &&
-        one.kind !== "upgraded" &&
-        one.change.environmentId === environmentId &&
-        one.change.index === index,
-    )
-    .slice(0, MAX_CAUSING);
+  return readFailing(context, all, { environmentId, index, limit: MAX_CAUSING });
 }
 
 const NOTHING = {

@@ -1,6 +1,6 @@
 /** What is gathered of a period: its scope, how much of it, and a change as it is gathered. */
 import type { PolicyChange } from "../../domain/snapshot/comparison.ts";
-import type { ChangeKind, SnapshotChange } from "../../domain/snapshot/period-changes.ts";
+import type { ChangeKind, SnapshotChange, SnapshotChanges } from "../../domain/snapshot/period-changes.ts";
 import type { MembershipEventRow } from "../../store/accounts/membership-audit-log.ts";
 import type {
   AllowedRow,
@@ -53,6 +53,18 @@ export type GatheredChange = {
   | { of: "record"; row: RecordChange }
   | { of: "reporter"; environment: ChangedEnvironmentRow; reportedAt: number }
 );
+
+/** Changes of one kind that one snapshot made of artifacts, which are read where they are shown (artifacts.ts). */
+export type ArtifactChanges = {
+  of: "artifacts";
+  key: string;
+  kind: ChangeKind;
+  at: number;
+  environment: ChangedEnvironmentRow;
+  by: string;
+  changes: SnapshotChanges;
+};
+export type FoundChange = GatheredChange | ArtifactChanges;
 
 export type GatherContext = Pick<PresenterContext, "store" | "organization">;
 /** What was read reaches back to `since`, which a list that is cut off raises. */

@@ -4,7 +4,6 @@
  */
 import type { ArtifactEvent } from "../notification/event.ts";
 import { findTransition } from "../notification/triggers.ts";
-import { kindOf } from "./events.ts";
 
 /**
  * - `verdict`: an environment or an artifact turned compliant, non-compliant or unknown.
@@ -36,12 +35,36 @@ export const PEOPLE_KINDS: readonly ChangeKind[] = ["member", "key", "record"];
 /** Seconds without a report after which an environment counts as no longer reported: a job of every day has run. */
 export const STALE_AFTER_S = 24 * 3600;
 
+/** What a row says that a snapshot added for an artifact, in bits. */
+export const ROW_MARKS = {
+  /** The verdict is another one than in the snapshot before. */
+  turned: 1,
+  provenance: 2,
+  started: 4,
+  exited: 8,
+  /** It ran before and runs still, with another number of instances. */
+  scaled: 16,
+  compliant: 32,
+  nonCompliant: 64,
+} as const;
+
+/**
+ * A row is one number: its key times this, plus its marks. What ten thousand rows changed is found without reading
+ * anything else of them.
+ */
+export const ROW_FACTOR = 128;
+export const keyOfRow = (row: number): number => Math.floor(row / ROW_FACTOR);
+const isMarked = (row: number, mark: keyof typeof ROW_MARKS): boolean => ((row % ROW_FACTOR) & ROW_MARKS[mark]) !== 0;
+
+export const hasStarts = (rows: readonly number[]): boolean => rows.some((row) => isMarked(row, "started"));
+export const isFailingRow = (row: number): boolean => isMarked(row, "nonCompliant");
+const verdictOf = (row: number): boolean | null =>
+  isFailingRow(row) ? false : isMarked(row, "compliant") ? true : null;
+
 /** A row that a snapshot added for an artifact; "" is the fingerprint of an image that could not be resolved. */
 type RunningEvent = Pick<ArtifactEvent, "name" | "fingerprint" | "annotation" | "was" | "now" | "compliant"> & {
   /** Key of the row. */
   id: number;
-  /** The verdict in the snapshot before; of a start, that of what it replaced. */
-  before: boolean | null;
 };
 
 /** What an artifact took the place of, with the verdict that this had. */
@@ -54,78 +77,102 @@ export type ChangedSnapshot = {
   /** Epoch seconds. */
   at: number;
   compliant: boolean | null;
-  events: readonly RunningEvent[];
-  /** By the keys of the events that started an artifact. */
+  /** As ROW_FACTOR says. */
+  rows: readonly number[];
+  /** By the keys of the rows that started an artifact. */
   replaced: ReadonlyMap<number, Replaced>;
+  /** Fingerprints of what started and exited, by the keys of the rows: only called where something is replaced. */
+  readFingerprints(): ReadonlyMap<number, string>;
 };
 
 type Place = Pick<ChangedSnapshot, "environmentId" | "index" | "at">;
+type SnapshotKind = Extract<ChangeKind, "verdict" | "upgraded" | "started" | "exited" | "scaled" | "provenance">;
 /** A change of an artifact; or, with `event` null, of the verdict on the environment. */
 export type SnapshotChange = Place & {
-  kind: Extract<ChangeKind, "verdict" | "upgraded" | "started" | "exited" | "scaled" | "provenance">;
+  kind: SnapshotKind;
   before: boolean | null;
   after: boolean | null;
   event: RunningEvent | null;
   replaced: Replaced | null;
 };
+/** The changes of one kind that a snapshot made of artifacts, at least one. `rows`: as of ChangedSnapshot, by key. */
+export type SnapshotChanges = Place & Pick<ChangedSnapshot, "rows" | "replaced"> & { kind: SnapshotKind };
 
 /**
- * The changes of snapshots, in their order. The exit of an artifact belongs to the upgrade that replaced it, if that is
- * among the snapshots.
+ * The changes of snapshots: the verdicts on environments, and by kind those of artifacts, both in the order of the
+ * snapshots. The exit of an artifact belongs to the upgrade that replaced it, if that is among the snapshots.
  * @param moments oldest first
  * @param lastVerdicts the last known verdict of each environment before its first moment; none: it had none
  */
 export function listSnapshotChanges(
   moments: readonly ChangedSnapshot[],
   lastVerdicts: ReadonlyMap<number, boolean | null>,
-): SnapshotChange[] {
-  const verdicts = new Map(lastVerdicts);
-  /** What was replaced, and has not exited yet. */
-  const leaving = new Set<string>();
-  const changes: SnapshotChange[] = [];
+): { verdicts: SnapshotChange[]; artifacts: SnapshotChanges[] } {
+  const lastKnown = new Map(lastVerdicts);
+  /** What was replaced in an environment, and has not exited yet. */
+  const leaving = new Map<number, Set<string>>();
+  const verdicts: SnapshotChange[] = [];
+  const artifacts: SnapshotChanges[] = [];
   for (const moment of moments) {
-    const { environmentId, index, at, compliant } = moment;
+    const { environmentId, index, at, compliant, replaced } = moment;
     const place = { environmentId, index, at };
-    const keyOf = (fingerprint: string): string => `${environmentId} ${fingerprint}`;
-    const lastKnown = verdicts.get(environmentId) ?? null;
-    if (findTransition({ lastKnown, verdict: compliant }) !== null)
-      changes.push({ ...place, kind: "verdict", before: lastKnown, after: compliant, event: null, replaced: null });
-    if (compliant !== null) verdicts.set(environmentId, compliant);
-    const starts = moment.events.filter(({ annotation }) => kindOf(annotation) === "started");
-    if (leaving.size > 0) for (const { fingerprint } of starts) leaving.delete(keyOf(fingerprint));
-    for (const event of starts) {
-      const replaced = moment.replaced.get(event.id) ?? null;
-      if (replaced) leaving.add(keyOf(replaced.fingerprint));
-      pushStart(changes, place, { event, replaced });
-    }
-    for (const event of moment.events) {
-      if (kindOf(event.annotation) === "started") continue;
-      if (event.annotation === "exited" && leaving.size > 0 && leaving.delete(keyOf(event.fingerprint))) continue;
-      pushRunning(changes, place, event);
+    const before = lastKnown.get(environmentId) ?? null;
+    if (findTransition({ lastKnown: before, verdict: compliant }) !== null)
+      verdicts.push({ ...place, kind: "verdict", before, after: compliant, event: null, replaced: null });
+    if (compliant !== null) lastKnown.set(environmentId, compliant);
+    const ofPlace = leaving.get(environmentId) ?? new Set();
+    leaving.set(environmentId, ofPlace);
+    const rows = rowsByKind(moment, leave(moment, ofPlace));
+    for (const kind of Object.keys(rows) as SnapshotKind[])
+      if (rows[kind].length > 0) artifacts.push({ ...place, kind, rows: rows[kind], replaced });
+  }
+  return { verdicts, artifacts };
+}
+
+/**
+ * Goes on from snapshot to snapshot with what is replaced and has not exited.
+ * @returns the rows of exits that belong to an upgrade
+ */
+function leave({ rows, replaced, readFingerprints }: ChangedSnapshot, leaving: Set<string>): ReadonlySet<number> {
+  const found = new Set<number>();
+  if (leaving.size === 0 && replaced.size === 0) return found;
+  const fingerprints = readFingerprints();
+  const fingerprintOf = (row: number): string => fingerprints.get(keyOfRow(row)) ?? "";
+  const starts = rows.filter((row) => isMarked(row, "started"));
+  for (const row of starts) leaving.delete(fingerprintOf(row));
+  for (const row of starts) {
+    const old = replaced.get(keyOfRow(row));
+    if (old) leaving.add(old.fingerprint);
+  }
+  for (const row of rows) if (isMarked(row, "exited") && leaving.delete(fingerprintOf(row))) found.add(row);
+  return found;
+}
+
+function rowsByKind(
+  { rows, replaced }: ChangedSnapshot,
+  withUpgrades: ReadonlySet<number>,
+): Record<SnapshotKind, number[]> {
+  const found: Record<SnapshotKind, number[]> = {
+    verdict: [],
+    upgraded: [],
+    started: [],
+    exited: [],
+    scaled: [],
+    provenance: [],
+  };
+  for (const row of rows) {
+    if (isMarked(row, "started")) {
+      const old = replaced.get(keyOfRow(row));
+      const [before, after] = [old?.compliant ?? null, verdictOf(row)];
+      if (before !== null && after !== null && before !== after) found.verdict.push(row);
+      found[old ? "upgraded" : "started"].push(row);
+    } else if (isMarked(row, "exited")) {
+      if (!withUpgrades.has(row)) found.exited.push(row);
+    } else {
+      if (isMarked(row, "turned")) found.verdict.push(row);
+      if (isMarked(row, "provenance")) found.provenance.push(row);
+      if (isMarked(row, "scaled")) found.scaled.push(row);
     }
   }
-  return changes;
-}
-
-function pushStart(
-  changes: SnapshotChange[],
-  { environmentId, index, at }: Place,
-  { event, replaced }: Pick<SnapshotChange, "replaced"> & { event: RunningEvent },
-): void {
-  const before = replaced?.compliant ?? null;
-  const after = event.compliant;
-  const push = (kind: SnapshotChange["kind"]): void =>
-    void changes.push({ environmentId, index, at, kind, before, after, event, replaced });
-  if (replaced !== null && before !== null && after !== null && before !== after) push("verdict");
-  push(replaced === null ? "started" : "upgraded");
-}
-
-function pushRunning(changes: SnapshotChange[], { environmentId, index, at }: Place, event: RunningEvent): void {
-  const { annotation, was, now, before, compliant: after } = event;
-  const push = (kind: SnapshotChange["kind"]): void =>
-    void changes.push({ environmentId, index, at, kind, before, after, event, replaced: null });
-  if (annotation.startsWith("became-") || (annotation === "unchanged" && before !== after)) push("verdict");
-  if (annotation === "updated-provenance") push("provenance");
-  if (annotation === "exited") push("exited");
-  else if (was !== now) push("scaled");
+  return found;
 }

@@ -41,6 +41,8 @@ export type AuditFilter = {
   /** Epoch seconds, inclusive. */
   from: number | null;
   to: number | null;
+  /** Of this event only entries whose detail, as it is stored, has this text. */
+  withDetail: { event: string; text: string } | null;
 };
 
 /** The matching entries among the next ones, and the id from which to go on; null at the end of the log. */
@@ -59,8 +61,10 @@ export function auditLogStore(db: Db, { now }: SchemaSources, clock: ReturnType<
   // A filter on the time does not end the search: entries are in the order of their ids, and the clock may have been
   // set back between two of them.
   const slice = db.prepare<
-    Omit<AuditFilter, "events"> & {
+    Omit<AuditFilter, "events" | "withDetail"> & {
       events: string | null;
+      detailEvent: string | null;
+      detail: string | null;
       organization: number;
       before: number;
       lowest: number;
@@ -70,6 +74,7 @@ export function auditLogStore(db: Db, { now }: SchemaSources, clock: ReturnType<
   >(
     `SELECT id, ${COLUMNS} FROM audit_log
      WHERE organization_id = @organization AND id < @before AND id >= @lowest
+       AND (@detailEvent IS NULL OR event <> @detailEvent OR instr(detail_json, @detail) > 0)
        AND (@actor IS NULL OR instr(lower(actor_name), lower(@actor)) > 0)
        AND (@events IS NULL OR instr(@events, char(10) || event || char(10)) > 0
             OR instr(@events, char(10) || substr(event, 1, instr(event, '.') - 1) || char(10)) > 0)
@@ -109,9 +114,12 @@ export function auditLogStore(db: Db, { now }: SchemaSources, clock: ReturnType<
       const from = before ?? Number.MAX_SAFE_INTEGER;
       const end = lowest.get(organizationId, from, scanned - 1)?.id ?? null;
       const events = filter.events && `\n${filter.events.join("\n")}\n`;
+      const { withDetail, ...others } = filter;
       const rows = slice.all({
-        ...filter,
+        ...others,
         events,
+        detailEvent: withDetail?.event ?? null,
+        detail: withDetail?.text ?? null,
         organization: organizationId,
         before: from,
         lowest: end ?? 0,

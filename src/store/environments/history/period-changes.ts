@@ -5,6 +5,7 @@
  */
 import type { EnvironmentType } from "../environments.ts";
 import { idsByTime } from "./ids-by-time.ts";
+import { ROW_FACTOR, ROW_MARKS } from "../../../domain/snapshot/period-changes.ts";
 import { columnOrStub } from "../../db/large-json.ts";
 import type { DbReader } from "../../db/types.ts";
 
@@ -34,7 +35,7 @@ export type MomentRow = {
 };
 
 /** A row that a snapshot added. `before`: the verdict of the artifact in the snapshot before; null also without one. */
-export type ChangedArtifactRow = {
+type ChangedArtifactRow = {
   id: number;
   name: string;
   fingerprint: string;
@@ -45,8 +46,8 @@ export type ChangedArtifactRow = {
   before: 0 | 1 | null;
 };
 
-/** A start of an artifact that took the place of another one. */
-type ReplacementRow = { fingerprint: string; name: string; old_fingerprint: string; old_name: string };
+/** What a start took the place of. `id`: of the start; `compliant`: of what ran before, null for none. */
+type ReplacementRow = { id: number; fingerprint: string; name: string; compliant: 0 | 1 | null };
 
 export type PolicyChangeRow = {
   id: number;
@@ -89,6 +90,75 @@ type Period = { from: number; to: number };
 /** Attestations of one trail that are searched for pull requests. */
 const MAX_ATTESTATIONS = 3;
 
+/** The marks of a verdict, in SQL. */
+const VERDICT_MARKS = `CASE sa.compliant
+  WHEN 1 THEN ${ROW_MARKS.compliant} WHEN 0 THEN ${ROW_MARKS.nonCompliant} ELSE 0 END`;
+const SCALED = `(sa.was <> sa.now) * ${ROW_MARKS.scaled}`;
+const EVENTS = `snapshot_artifacts sa WHERE sa.environment_id = ? AND sa.first_index = ?
+       AND sa.annotation <> 'unchanged'`;
+
+/** What snapshots changed. */
+function prepareMoments(db: DbReader) {
+  const events = db
+    .prepare<[number, number, number], number>(
+      `SELECT sa.id * ${ROW_FACTOR} + ${VERDICT_MARKS} + CASE
+         WHEN sa.annotation = 'exited' THEN ${ROW_MARKS.exited}
+         WHEN sa.annotation LIKE 'started%' THEN ${ROW_MARKS.started}
+         WHEN sa.annotation LIKE 'became-%' THEN ${ROW_MARKS.turned} + ${SCALED}
+         WHEN sa.annotation = 'updated-provenance' THEN ${ROW_MARKS.provenance} + ${SCALED}
+         ELSE ${SCALED} END
+       FROM ${EVENTS} ORDER BY sa.id LIMIT ?`,
+    )
+    .pluck();
+  const eventCount = db
+    .prepare<[number, number, number], number>(`SELECT count(*) FROM (SELECT 1 FROM ${EVENTS} LIMIT ?) AS found`)
+    .pluck();
+  // Rows that do not count as events of their environment: instances that changed along with something else, and
+  // verdicts that became unknown. They continue a row that ended in the snapshot before.
+  const others = db
+    .prepare<[{ environment: number; index: number; limit: number }], number>(
+      `SELECT sa.id * ${ROW_FACTOR} + ${VERDICT_MARKS} + ${SCALED}
+         + (sa.compliant IS NOT prev.compliant) * ${ROW_MARKS.turned}
+       FROM snapshot_artifacts prev CROSS JOIN snapshot_artifacts sa ON sa.organization_id = prev.organization_id
+         AND sa.fingerprint = prev.fingerprint AND sa.environment_id = prev.environment_id
+         AND sa.first_index = @index AND sa.name = prev.name
+       WHERE prev.environment_id = @environment AND prev.last_index = @index - 1 AND sa.annotation = 'unchanged'
+         AND (sa.was <> sa.now OR sa.compliant IS NOT prev.compliant)
+       ORDER BY sa.id LIMIT @limit`,
+    )
+    .pluck();
+  const turnover = db.prepare<[number, number, number], { id: number; fingerprint: string }>(
+    `SELECT sa.id, sa.fingerprint FROM ${EVENTS} AND (sa.annotation = 'exited' OR sa.annotation LIKE 'started%')
+     ORDER BY sa.id LIMIT ?`,
+  );
+  // What ran before an artifact became something else ended in the snapshot before.
+  const changed = db.prepare<[string], ChangedArtifactRow>(
+    `SELECT sa.id, sa.name, sa.fingerprint, sa.annotation, sa.was, sa.now, sa.compliant,
+            CASE WHEN sa.annotation LIKE 'started%' THEN NULL ELSE (
+              SELECT prev.compliant FROM snapshot_artifacts prev
+              WHERE prev.organization_id = sa.organization_id AND prev.fingerprint = sa.fingerprint
+                AND prev.environment_id = sa.environment_id AND prev.first_index < sa.first_index
+                AND prev.name = sa.name
+              ORDER BY prev.first_index DESC LIMIT 1) END AS before
+     FROM json_each(?) wanted CROSS JOIN snapshot_artifacts sa ON sa.id = wanted.value`,
+  );
+  const replacements = db.prepare<[number, number, number], ReplacementRow>(
+    `SELECT sa.id, prev.fingerprint, prev.artifact_name AS name, (
+       SELECT ran.compliant FROM snapshot_artifacts ran
+       WHERE ran.organization_id = dep.organization_id AND ran.fingerprint = prev.fingerprint
+         AND ran.environment_id = dep.environment_id AND ran.first_index < dep.snapshot_index AND ran.now > 0
+       ORDER BY ran.first_index DESC LIMIT 1) AS compliant
+     FROM deployments dep CROSS JOIN deployments prev ON prev.id = dep.replaced_id
+       CROSS JOIN snapshot_artifacts sa ON sa.organization_id = dep.organization_id
+         AND sa.fingerprint = dep.fingerprint AND sa.environment_id = dep.environment_id
+         AND sa.first_index = dep.snapshot_index AND sa.name = dep.artifact_name AND sa.annotation LIKE 'started%'
+     WHERE dep.environment_id = ? AND dep.ordinal = 0 AND dep.deployed_at = ? AND dep.snapshot_index = ?
+       AND prev.fingerprint <> dep.fingerprint
+     ORDER BY dep.id`,
+  );
+  return { events, eventCount, others, turnover, changed, replacements };
+}
+
 export function periodChangeStore(db: DbReader) {
   const environments = db.prepare<[number], ChangedEnvironmentRow>(
     `SELECT id, public_id, name, type, created_at, snapshot_count, last_reported_at FROM environments
@@ -110,49 +180,7 @@ export function periodChangeStore(db: DbReader) {
     );
   const moments = listing("");
   const ruleMoments = listing("WHERE other.cause IN ('policies', 'policy_version')");
-  // What ran before an artifact became something else ended in the snapshot before.
-  const before = `(SELECT prev.compliant FROM snapshot_artifacts prev
-     WHERE prev.organization_id = sa.organization_id AND prev.fingerprint = sa.fingerprint
-       AND prev.environment_id = sa.environment_id AND prev.first_index < sa.first_index AND prev.name = sa.name
-     ORDER BY prev.first_index DESC LIMIT 1)`;
-  const CHANGED = "sa.id, sa.name, sa.fingerprint, sa.annotation, sa.was, sa.now, sa.compliant";
-  const events = db.prepare<[number, number, number], ChangedArtifactRow>(
-    `SELECT ${CHANGED}, CASE WHEN sa.annotation LIKE 'started%' THEN NULL ELSE ${before} END AS before
-     FROM snapshot_artifacts sa WHERE sa.environment_id = ? AND sa.first_index = ? AND sa.annotation <> 'unchanged'
-     ORDER BY sa.id LIMIT ?`,
-  );
-  const eventCount = db
-    .prepare<[number, number, number], number>(
-      `SELECT count(*) FROM (SELECT 1 FROM snapshot_artifacts sa
-         WHERE sa.environment_id = ? AND sa.first_index = ? AND sa.annotation <> 'unchanged' LIMIT ?) AS found`,
-    )
-    .pluck();
-  // Rows that do not count as events of their environment: instances that changed along with something else, and
-  // verdicts that became unknown. They continue a row that ended in the snapshot before.
-  const others = db.prepare<[{ environment: number; index: number; limit: number }], ChangedArtifactRow>(
-    `SELECT ${CHANGED}, prev.compliant AS before
-     FROM snapshot_artifacts prev CROSS JOIN snapshot_artifacts sa ON sa.organization_id = prev.organization_id
-       AND sa.fingerprint = prev.fingerprint AND sa.environment_id = prev.environment_id
-       AND sa.first_index = @index AND sa.name = prev.name
-     WHERE prev.environment_id = @environment AND prev.last_index = @index - 1 AND sa.annotation = 'unchanged'
-       AND (sa.was <> sa.now OR sa.compliant IS NOT prev.compliant)
-     ORDER BY sa.id LIMIT @limit`,
-  );
-  const replacements = db.prepare<[number, number, number], ReplacementRow>(
-    `SELECT dep.fingerprint, dep.artifact_name AS name, prev.fingerprint AS old_fingerprint,
-            prev.artifact_name AS old_name
-     FROM deployments dep CROSS JOIN deployments prev ON prev.id = dep.replaced_id
-     WHERE dep.environment_id = ? AND dep.ordinal = 0 AND dep.deployed_at = ? AND dep.snapshot_index = ?
-       AND prev.fingerprint <> dep.fingerprint`,
-  );
-  const verdictBefore = db.prepare<
-    [{ organization: number; environment: number; fingerprint: string; index: number }],
-    { compliant: 0 | 1 | null }
-  >(
-    `SELECT sa.compliant FROM snapshot_artifacts sa
-     WHERE sa.organization_id = @organization AND sa.fingerprint = @fingerprint AND sa.environment_id = @environment
-       AND sa.first_index < @index AND sa.now > 0 ORDER BY sa.first_index DESC LIMIT 1`,
-  );
+  const { events, others, eventCount, turnover, changed, replacements } = prepareMoments(db);
   const lastVerdict = db
     .prepare<[number, number], 0 | 1>(
       `SELECT compliant FROM snapshots WHERE environment_id = ? AND idx < ? AND compliant IS NOT NULL
@@ -214,28 +242,27 @@ export function periodChangeStore(db: DbReader) {
     /** How many artifacts a snapshot changed, counted up to `limit`. */
     countEvents: ({ environment_id, idx }: Pick<MomentRow, "environment_id" | "idx">, limit: number): number =>
       eventCount.get(environment_id, idx, limit) ?? 0,
-    /** At most `limit` artifacts that a snapshot changed, in the order in which they were recorded. */
-    listEvents(
+    /** At most `limit` rows of artifacts that a snapshot changed, as domain/snapshot/period-changes.ts has them. */
+    listRows({ environment_id, idx }: Pick<MomentRow, "environment_id" | "idx">, limit: number): number[] {
+      const rows = events.all(environment_id, idx, limit);
+      return rows.concat(others.all({ environment: environment_id, index: idx, limit: limit - rows.length }));
+    },
+    /** Fingerprints of what started and exited in a snapshot, by the keys of at most `limit` rows. */
+    listTurnover: (
       { environment_id, idx }: Pick<MomentRow, "environment_id" | "idx">,
       limit: number,
-    ): ChangedArtifactRow[] {
-      const rows = events.all(environment_id, idx, limit);
-      return [...rows, ...others.all({ environment: environment_id, index: idx, limit: limit - rows.length })];
-    },
+    ): Map<number, string> =>
+      new Map(turnover.all(environment_id, idx, limit).map(({ id, fingerprint }) => [id, fingerprint])),
+    /** Rows of artifacts that snapshots changed, by their keys. */
+    findChanged: (ids: readonly number[]): Map<number, ChangedArtifactRow> =>
+      new Map(changed.all(JSON.stringify(ids)).map((row) => [row.id, row])),
     /** The starts of a snapshot that took the place of another artifact of their flow and name. */
     listReplacements: ({ environment_id, idx, timestamp }: MomentRow): ReplacementRow[] =>
       replacements.all(environment_id, timestamp, idx),
-    /** The verdict that a fingerprint had before a snapshot; null also where it did not run. */
-    findVerdictBefore: (place: {
-      organization: number;
-      environment: number;
-      fingerprint: string;
-      index: number;
-    }): 0 | 1 | null => verdictBefore.get(place)?.compliant ?? null,
     /** The last known verdict of an environment before a snapshot; null without one. */
     findLastVerdict: (environmentId: number, index: number): 0 | 1 | null =>
       lastVerdict.get(environmentId, index) ?? null,
-    /** The row of the same artifact before a row of `listEvents`; null for none. */
+    /** The row of the same artifact before a row that a snapshot added; null for none. */
     findEarlierRow: (id: number): number | null => earlierRow.get(id) ?? null,
     /** At most `limit` entries in the history of policies, the newest first. */
     listPolicyChanges: (organizationId: number, period: Period & { limit: number }): PolicyChangeRow[] =>
