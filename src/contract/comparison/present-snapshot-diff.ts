@@ -4,7 +4,15 @@
  */
 import type { Static } from "typebox";
 import { fromSqlBoolean } from "../../store/db/database.ts";
-import { DIFF_KINDS, byUrgency, compareSnapshotRows, splitName, versionOf } from "../../domain/snapshot/comparison.ts";
+import {
+  DIFF_KINDS,
+  artifactKey,
+  byUrgency,
+  compareSnapshotRows,
+  compareUrgency,
+  splitName,
+  versionOf,
+} from "../../domain/snapshot/comparison.ts";
 import type { ArtifactChange, DiffKind, PolicyChange } from "../../domain/snapshot/comparison.ts";
 import type { RunningKeyRow, SelectedArtifactRow } from "../../store/environments/snapshot-pages.ts";
 import { NO_CAUSES } from "../../store/environments/verdict-causes.ts";
@@ -60,7 +68,9 @@ export function presentSnapshotDiff(
   const sets = groupUpgrades(context, changes.upgraded);
   const { all, counts, unchanged } = select({ ...compared, policies, sets }, selection);
   const shown = all.slice(selection.offset, selection.offset + selection.perPage);
-  const newlyFailing = [...changes.verdict, ...changes.started].filter(({ after }) => after?.compliant === false);
+  const newlyFailing = [changes.verdict, changes.started].flatMap((list) =>
+    list.filter(({ after }) => after?.compliant === false),
+  );
   const rows = reader.read(
     [...shown, ...newlyFailing.slice(0, MAX_FAILING)].flatMap((change) => ("kind" in change ? change : [])),
   );
@@ -101,27 +111,25 @@ function select(
 ): { all: (Change | PolicyChange)[] } & Pick<Value, "counts" | "unchanged"> {
   const text = search.toLowerCase();
   const matches = ({ before, after }: Change): boolean =>
-    text === "" ||
     [before, after].some(
       (row) => row?.name.toLowerCase().includes(text) || (text.length > 4 && row?.fingerprint.startsWith(text)),
     );
+  const matching = (list: Change[]): Change[] => (text === "" ? list : list.filter(matches));
   const lists = new Map<DiffKind, (Change | PolicyChange)[]>(
     DIFF_KINDS.map((kind) => [
       kind,
-      kind === "policy"
-        ? policies.filter(({ name }) => name.toLowerCase().includes(text))
-        : changes[kind].filter(matches),
+      kind === "policy" ? policies.filter(({ name }) => name.toLowerCase().includes(text)) : matching(changes[kind]),
     ]),
   );
   const counts = Object.fromEntries([...lists].map(([kind, list]) => [kind, list.length])) as Value["counts"];
   counts.unchanged += unlisted;
-  const unchanged = changes.unchanged.filter(matches).slice(0, MAX_UNCHANGED);
+  const unchanged = matching(changes.unchanged).slice(0, MAX_UNCHANGED);
   const asked = DIFF_KINDS.filter((kind) => (chosen === null ? kind !== "unchanged" : kind === chosen));
   return {
     all:
       set === null
         ? asked.flatMap((kind) => lists.get(kind) ?? [])
-        : (sets.find(({ id }) => id === set)?.changes.filter(matches) ?? []),
+        : matching(sets.find(({ id }) => id === set)?.changes ?? []),
     counts,
     unchanged: unchanged.map(({ after }) => after?.name ?? ""),
   };
@@ -166,29 +174,32 @@ function compareDiffering({ store }: PresenterContext, { from, to }: Sides): Com
   const isForward = first === from.snapshot.idx;
   const differing = snapshotPages.listDiffering(range);
   // Of an artifact with several names, some may run in both snapshots.
-  const shared = snapshotPages.listShared(range, new Set(differing.map(({ fingerprint }) => fingerprint)));
-  const rowsOf = (isFirst: boolean): Row[] =>
-    [...differing.filter(({ is_first }) => (is_first === 1) === isFirst), ...shared].map((row) => toRow(row, id));
+  const keys = new Set(differing.map(artifactKey));
+  const [shared, others] = [[], []] as [Row[], Row[]];
+  for (const row of snapshotPages.listShared(range))
+    (keys.has(artifactKey(row)) ? shared : others).push(toRow(row, id));
+  const rowsOf = (isFirst: boolean): Row[] => [
+    ...differing.filter(({ is_first }) => (is_first === 1) === isFirst).map((row) => toRow(row, id)),
+    ...shared,
+  ];
   const changes = compareSnapshotRows(rowsOf(isForward), rowsOf(!isForward));
-  const except = shared.map((row) => row.id);
-  const named = listFirstUnchanged(store, range, except).map((row) => toRow(row, id));
+  const named = findFirst(others);
   for (const row of named) changes.unchanged.push({ kind: "unchanged", before: row, after: row });
   changes.unchanged.sort(byUrgency);
-  return { changes, unlisted: snapshotPages.countShared(range, except) - named.length };
+  return { changes, unlisted: new Set(others.map(artifactKey)).size - named.length };
 }
 
-/** One row for each of the first artifacts that did not change. */
-function listFirstUnchanged(
-  { snapshotPages }: PresenterContext["store"],
-  range: { environment: number; first: number; last: number },
-  except: readonly number[],
-): RunningKeyRow[] {
-  for (let limit = MAX_UNCHANGED; ; limit *= 8) {
-    const rows = snapshotPages.listFirstShared(range, except, limit);
-    const artifacts = [...Map.groupBy(rows, ({ fingerprint, name }) => fingerprint || `:${name}`).values()];
-    if (artifacts.length >= MAX_UNCHANGED || rows.length < limit)
-      return artifacts.slice(0, MAX_UNCHANGED).flatMap(([row]) => row ?? []);
+/** One row for each of the first MAX_UNCHANGED artifacts. */
+function findFirst(rows: readonly Row[]): Row[] {
+  let first: Row[] = [];
+  for (const row of rows) {
+    const last = first[MAX_UNCHANGED - 1];
+    if (last && compareUrgency(row, last) > 0) continue;
+    const same = first.find((one) => artifactKey(one) === artifactKey(row));
+    if (same && compareUrgency(same, row) < 0) continue;
+    first = [...first.filter((one) => one !== same), row].sort(compareUrgency).slice(0, MAX_UNCHANGED);
   }
+  return first;
 }
 
 const toRow = ({ id, name, fingerprint, now, compliant }: RunningKeyRow, owner: number): Row => ({

@@ -29,9 +29,27 @@ export type ArtifactChange<T extends Running = Running> = {
 
 /** The service of an image, and its version: `registry/acme/web:2.41.0` is `registry/acme/web` and `2.41.0`. */
 export function splitName(name: string): { service: string; version: string | null } {
-  const [, service = name, version = null] = /^(.+?)(?::([^:/@]+))?(?:@sha256:[0-9a-f]+)?$/s.exec(name) ?? [];
-  return { service, version };
+  const end = endOfVersion(name);
+  const start = endOfService(name, end);
+  return { service: name.slice(0, start), version: start === end ? null : name.slice(start + 1, end) };
 }
+
+// Without a regular expression and what it allocates: there may be ten thousand names.
+const endOfVersion = (name: string): number => {
+  const digest = name.lastIndexOf("@sha256:");
+  return digest > 0 && HEX.test(name.slice(digest + "@sha256:".length)) ? digest : name.length;
+};
+const HEX = /^[0-9a-f]+$/;
+
+/** The position of the colon before the version; `end` where there is none. */
+function endOfService(name: string, end: number): number {
+  const colon = name.lastIndexOf(":", end - 1);
+  if (colon < 1 || colon === end - 1) return end;
+  return Math.max(name.lastIndexOf("/", end - 1), name.lastIndexOf("@", end - 1)) > colon ? end : colon;
+}
+
+const serviceOf = (row: Running): string =>
+  inPlace(row, row.name.slice(0, endOfService(row.name, endOfVersion(row.name))));
 
 /** What people call the version of an artifact: its tag, or the beginning of its fingerprint. */
 export const versionOf = ({ name, fingerprint }: Pick<Running, "name" | "fingerprint">): string =>
@@ -47,10 +65,10 @@ export function compareSnapshotRows<T extends Running>(before: readonly T[], aft
   const changes: Changes<T> = { verdict: [], upgraded: [], started: [], exited: [], scaled: [], unchanged: [] };
   const [old, young] = [joinByKey(before), joinByKey(after)];
   const exited: T[] = [];
-  for (const [key, one] of old) if (!young.has(key)) exited.push(one);
+  for (const one of old.values()) if (!young.has(keyOf(one))) exited.push(one);
   const started: T[] = [];
-  for (const [key, one] of young) {
-    const previous = old.get(key);
+  for (const one of young.values()) {
+    const previous = old.get(keyOf(one));
     if (previous === undefined) {
       started.push(one);
       continue;
@@ -75,7 +93,7 @@ export function compareSnapshotRows<T extends Running>(before: readonly T[], aft
 function joinByKey<T extends Running>(rows: readonly T[]): Map<string, T> {
   const joined = new Map<string, T>();
   for (const row of rows) {
-    const key = `${row.place} ${row.fingerprint === "" ? `:${row.name}` : row.fingerprint}`;
+    const key = keyOf(row);
     const known = joined.get(key);
     if (known === undefined) joined.set(key, row);
     else {
@@ -87,6 +105,14 @@ function joinByKey<T extends Running>(rows: readonly T[]): Map<string, T> {
   return joined;
 }
 
+/** What makes rows one artifact. */
+export const artifactKey = ({ fingerprint, name }: Pick<Running, "fingerprint" | "name">): string =>
+  fingerprint === "" ? `:${name}` : fingerprint;
+
+const keyOf = (row: Running): string => inPlace(row, artifactKey(row));
+
+const inPlace = ({ place }: Running, text: string): string => (place === "" ? text : `${place} ${text}`);
+
 const rankOf = ({ compliant }: Running): number => (compliant === false ? 0 : compliant === null ? 1 : 2);
 
 type Pairs<T> = { upgraded: { before: T; after: T }[]; started: T[]; exited: T[] };
@@ -94,18 +120,23 @@ type Pairs<T> = { upgraded: { before: T; after: T }[]; started: T[]; exited: T[]
 /** The upgrades, starts and exits among what one snapshot changed; what exited has `now` 0, what started `was` 0. */
 export const pairUpgrades = <T extends Running & { was: number }>(changed: readonly T[]): Pairs<T> =>
   pairByService(
-    changed.filter(({ now }) => now === 0),
-    changed.filter(({ was, now }) => was === 0 && now > 0),
+    changed.filter(({ now }) => now === 0).sort(byName),
+    changed.filter(({ was, now }) => was === 0 && now > 0).sort(byName),
   );
 
-/** Of one service, each artifact that started takes the place of one that exited, in the order of their names. */
+/**
+ * Of one service, each artifact that started takes the place of one that exited, in the order of their names. Only
+ * those are sorted: most of ten thousand are of a service that only one of the sides has.
+ */
 function pairByService<T extends Running>(exited: readonly T[], started: readonly T[]): Pairs<T> {
-  const serviceOf = ({ name, place }: T): string => `${place} ${splitName(name).service}`;
-  const byName = (a: T, b: T): number => (a.name < b.name ? -1 : a.name > b.name ? 1 : a.id - b.id);
-  const leaving = Map.groupBy(exited.toSorted(byName), serviceOf);
-  const upgraded: { before: T; after: T }[] = [];
+  if (exited.length === 0 || started.length === 0) return { upgraded: [], started: [...started], exited: [...exited] };
+  const leaving = Map.groupBy(exited, serviceOf);
+  const arriving: T[] = [];
   const alone: T[] = [];
-  for (const after of started.toSorted(byName)) {
+  for (const row of started) (leaving.has(serviceOf(row)) ? arriving : alone).push(row);
+  for (const service of new Set(arriving.map(serviceOf))) leaving.get(service)?.sort(byName);
+  const upgraded: { before: T; after: T }[] = [];
+  for (const after of arriving.sort(byName)) {
     const before = leaving.get(serviceOf(after))?.shift();
     if (before === undefined) alone.push(after);
     else upgraded.push({ before, after });
@@ -113,13 +144,14 @@ function pairByService<T extends Running>(exited: readonly T[], started: readonl
   return { upgraded, started: alone, exited: [...leaving.values()].flat() };
 }
 
-/** The order of changes: what fails afterwards first, then by name. */
-export function byUrgency(a: ArtifactChange, b: ArtifactChange): number {
-  const [left, right] = [(a.after ?? a.before) as Running, (b.after ?? b.before) as Running];
-  const order = rankOf(left) - rankOf(right);
-  if (order !== 0) return order;
-  return left.name < right.name ? -1 : left.name > right.name ? 1 : left.id - right.id;
-}
+const byName = (a: Running, b: Running): number => (a.name < b.name ? -1 : a.name > b.name ? 1 : a.id - b.id);
+
+/** The order of artifacts: what fails first, then by name. */
+export const compareUrgency = (a: Running, b: Running): number => rankOf(a) - rankOf(b) || byName(a, b);
+
+/** The order of changes: that of the artifacts afterwards. */
+export const byUrgency = (a: ArtifactChange, b: ArtifactChange): number =>
+  compareUrgency((a.after ?? a.before) as Running, (b.after ?? b.before) as Running);
 
 /** A policy version in force. `policy` identifies the policy. */
 export type PolicyInForce = { policy: string; name: string; version: number };

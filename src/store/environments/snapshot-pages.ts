@@ -147,22 +147,8 @@ export function snapshotPageStore(db: DbReader) {
   // What runs in both snapshots without a change has one row for both.
   const IN_BOTH =
     "sa.environment_id = @environment AND sa.last_index >= @last AND sa.first_index <= @first AND sa.now > 0";
-  const sharedByFingerprints = db.prepare<[SnapshotRange & { fingerprints: string }], RunningKeyRow>(
-    `SELECT ${KEYS} FROM environments env CROSS JOIN json_each(@fingerprints) wanted
-       CROSS JOIN snapshot_artifacts sa ON sa.organization_id = env.organization_id
-         AND sa.fingerprint = wanted.value AND sa.environment_id = env.id AND sa.first_index <= @first
-     WHERE env.id = @environment AND sa.last_index >= @last AND sa.now > 0`,
-  );
-  const OTHERS = "sa.id NOT IN (SELECT value FROM json_each(@except))";
-  const sharedCount = db
-    .prepare<[SnapshotRange & { except: string }], number>(
-      `SELECT count(*) FROM (SELECT 1 FROM snapshot_artifacts sa WHERE ${IN_BOTH} AND ${OTHERS}
-         GROUP BY sa.fingerprint, iif(sa.fingerprint = '', sa.name, NULL)) AS found`,
-    )
-    .pluck();
-  const sharedRows = db.prepare<[SnapshotRange & { except: string; limit: number }], RunningKeyRow>(
-    `SELECT ${KEYS} FROM snapshot_artifacts sa WHERE ${IN_BOTH} AND ${OTHERS}
-     ORDER BY CASE sa.compliant WHEN 0 THEN 0 WHEN 1 THEN 2 ELSE 1 END, sa.name, sa.id LIMIT @limit`,
+  const shared = db.prepare<[SnapshotRange], RunningKeyRow>(
+    `SELECT ${KEYS} FROM snapshot_artifacts sa WHERE ${IN_BOTH}`,
   );
   const runningDetails = db.prepare<[string], RunningDetailRow>(
     `SELECT sa.id, ${columnOrStub("sa.instances_json")} AS instances_json, ev.facts_json
@@ -269,15 +255,8 @@ export function snapshotPageStore(db: DbReader) {
       runningKeys.all({ environment: environmentId, index }),
     /** What runs in one of two snapshots only, in no order: rows of what started, exited or changed between them. */
     listDiffering: (range: SnapshotRange): DifferingRow[] => differing.all(range),
-    /** Rows of both snapshots that have one of these fingerprints, under other names. */
-    listShared: (range: SnapshotRange, fingerprints: Iterable<string>): RunningKeyRow[] =>
-      sharedByFingerprints.all({ ...range, fingerprints: JSON.stringify([...fingerprints]) }),
-    /** How many artifacts run in both snapshots in the same way, but for these rows. */
-    countShared: (range: SnapshotRange, except: readonly number[]): number =>
-      sharedCount.get({ ...range, except: JSON.stringify(except) }) ?? 0,
-    /** The first of them: what fails first, then by name. An artifact with several names has a row for each. */
-    listFirstShared: (range: SnapshotRange, except: readonly number[], limit: number): RunningKeyRow[] =>
-      sharedRows.all({ ...range, except: JSON.stringify(except), limit }),
+    /** What runs in both snapshots in the same way, in no order. An artifact with several names has a row for each. */
+    listShared: (range: SnapshotRange): RunningKeyRow[] => shared.all(range),
     /** The details of rows of `listRunningKeys`, by id. */
     findRunningDetails: (ids: Iterable<number>): Map<number, RunningDetailRow> =>
       new Map(runningDetails.all(JSON.stringify([...ids])).map((row) => [row.id, row])),

@@ -37,6 +37,9 @@ test("takes a name apart into service and version", () => {
   assert.equal(version(digest), { service: "web", version: null });
   assert.equal(version(`web:1@sha256:${"a".repeat(64)}`), { service: "web", version: "1" });
   assert.equal(version(":"), { service: ":", version: null });
+  assert.equal(version("web:"), { service: "web:", version: null });
+  assert.equal(version("web@sha256:latest"), { service: "web@sha256", version: "latest" });
+  assert.equal(version("web:1@2"), { service: "web:1@2", version: null });
   assert.is(versionOf({ name: digest, fingerprint: "abcdef0123" }), "abcdef0");
   assert.is(versionOf({ name: "web", fingerprint: "" }), "");
 });
