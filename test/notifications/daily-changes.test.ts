@@ -395,6 +395,18 @@ test("names only the environments of the action, the worst first, and never memb
   assert.not.match(text, /other|secret|robot/);
 });
 
+test("an artifact that fails is in the message, however many that pass one report started before it", async () => {
+  const { build, action, sent, report } = await given();
+  const [good, bad] = [await build("one", true), await build("two", false)];
+  await morning();
+  await action();
+  const passing = Array.from({ length: 60 }, (_, n): Parameters<typeof running> => [`passing-${n}:1`, good]);
+  report(...passing, ["failing:1", bad]);
+  await morning();
+  const [mail] = await sent();
+  assert.match(String(mail?.body["text"]), "\u2715 failing:1");
+});
+
 test("names are text: no markup, no header of their own, whatever their length", async () => {
   const { action, sent, report } = await given();
   await morning();

@@ -299,6 +299,26 @@ test("scaling that came with another change is listed, and an artifact that got 
   assert.is(body["pagination"].total, 2);
 });
 
+test("the verdict on an environment has the causes of what fails, however much else started", async () => {
+  const at = server.given.org();
+  const { report, attach } = runningIn(server);
+  const [flow, prod] = [await server.given.flow(at), await server.given.environment(at)];
+  attach(at, prod, await server.given.policy(at, { yaml: POLICY }));
+  const build = (name: string): Promise<string> => server.given.artifact(at, { flow, trail: "one", name });
+  const known = [await build("a"), await build("b"), await build("c"), await build("d")] as const;
+  const late = freshFingerprint();
+  report(at, prod, [running("a", known[0])]);
+  const others = [running("b", known[1]), running("c", known[2]), running("d", known[3])];
+  report(at, prod, [running("a", known[0]), ...others, running("late", late)]);
+  const turned = await read(at, { environment: prod, kinds: "verdict" });
+  assert.equal(textsOf(turned), [`${prod} turned non-compliant`]);
+  assert.is(only(turned)["causes"].length, 1);
+  assert.equal(await read(at, { environment: prod, kinds: "started", per_page: "2", page: "2" }).then(textsOf), [
+    `d started in ${prod}, compliant`,
+    `late started in ${prod}, non-compliant`,
+  ]);
+});
+
 test("policies of the organization: created, changed, described", async () => {
   const at = server.given.org();
   const policy = await server.given.policy(at, { yaml: POLICY });
