@@ -6,6 +6,7 @@
  * name: the same input gives the same bytes.
  */
 import { constants, crc32, deflateRawSync } from "node:zlib";
+import { withCompressors } from "./compressors.ts";
 
 /** Bytes deflated at a time. The dictionary recovers most of the compression that cutting into blocks loses. */
 const BLOCK_BYTES = 256 * 1024;
@@ -36,10 +37,12 @@ export function* gzip(
   const buffer = new Uint8Array(WINDOW_BYTES + BLOCK_BYTES);
   let [windowBytes, filledBytes, checksum, inputBytes] = [0, 0, 0, 0];
   const deflateFilled = (): Uint8Array =>
-    deflateBlock(buffer.subarray(WINDOW_BYTES, WINDOW_BYTES + filledBytes), {
-      dictionary: buffer.subarray(WINDOW_BYTES - windowBytes, WINDOW_BYTES),
-      level,
-    });
+    withCompressors(() =>
+      deflateBlock(buffer.subarray(WINDOW_BYTES, WINDOW_BYTES + filledBytes), {
+        dictionary: buffer.subarray(WINDOW_BYTES - windowBytes, WINDOW_BYTES),
+        level,
+      }),
+    );
 
   yield HEADER;
   for (const piece of input) {

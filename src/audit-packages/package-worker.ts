@@ -9,6 +9,7 @@ import { randomUUID } from "node:crypto";
 import { join } from "node:path";
 import { parentPort, workerData } from "node:worker_threads";
 import type { MessagePort } from "node:worker_threads";
+import { withCompressors } from "../archive/compressors.ts";
 import { urlsFor } from "../contract/urls.ts";
 import { createDamagedFiles, DamagedMemberError, openLocalEvidence, withSmallEvidence } from "./evidence.ts";
 import type { EvidenceFiles } from "./evidence.ts";
@@ -16,6 +17,7 @@ import { generateBinderPackage } from "./binder-package.ts";
 import { generatePackage, generateReport } from "./package.ts";
 import type { ByteGenerator } from "./package.ts";
 import { renderReport } from "./pdf/render.ts";
+import type { AuditReport } from "./report.ts";
 import { createRemoteEvidence, UnreachableEvidenceError } from "./remote-evidence.ts";
 import type { PackageSubject } from "../store/environments/audit-packages.ts";
 import { openSecondWriter } from "../store/db/connection.ts";
@@ -169,12 +171,15 @@ function generate({ what, organizationId, subject, baseUrl }: PackageRequest, fi
     const context = { store, urls: urlsFor(baseUrl), organization: store.organizations.get(organizationId) };
     const pathFor = (name: string): string => join(staging, `package-${randomUUID()}-${name}`);
     if (subject.kind === "binder") return generateBinderPackage({ context, subject, files }, pathFor);
-    const input = { context, subject, files, render: renderReport };
+    const input = { context, subject, files, render: renderInOneGo };
     return what === "report" ? generateReport(input) : generatePackage(input, pathFor);
   } finally {
     if (db.inTransaction) db.exec("COMMIT");
   }
 }
+
+/** Compresses each page, and inflates fonts. */
+const renderInOneGo = (report: AuditReport): Uint8Array => withCompressors(() => renderReport(report));
 
 /** Sends chunks while there are credits and bytes. */
 function pump(id: number, sending: Sending): void {

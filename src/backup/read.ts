@@ -3,6 +3,7 @@ import { createHash } from "node:crypto";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createGunzip } from "node:zlib";
+import { withCompressors } from "../archive/compressors.ts";
 import {
   DamagedBackupError,
   MAX_TEXT_BYTES,
@@ -211,7 +212,7 @@ async function* gunzip(compressed: AsyncIterable<Uint8Array>): AsyncGenerator<Ui
       yield chunk;
     }
   };
-  const decoder = createGunzip();
+  const decoder = withCompressors(() => createGunzip());
   // Reading the decoder below fails with the same error.
   const fed = pipeline(Readable.from(counted()), decoder).catch(() => undefined);
   try {

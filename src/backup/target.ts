@@ -4,6 +4,7 @@ import { open, rename, rm, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { createGzip } from "node:zlib";
+import { withCompressors } from "../archive/compressors.ts";
 import { onPath } from "../domain/text/system-errors.ts";
 import { MB } from "../domain/text/units.ts";
 import { freeBytes } from "../store/db/disk-space.ts";
@@ -141,7 +142,12 @@ export async function writeArchiveFile(
     const consume = async (source: AsyncIterable<Uint8Array>): Promise<void> => {
       written = await writeHashed(source, write);
     };
-    if (isCompressed(name)) await pipeline(archive, createGzip(), consume);
+    if (isCompressed(name))
+      await pipeline(
+        archive,
+        withCompressors(() => createGzip()),
+        consume,
+      );
     else await consume(archive);
     await onPath(partial, file.sync());
     await check?.(partial);

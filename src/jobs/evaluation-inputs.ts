@@ -6,6 +6,7 @@
 import { hash } from "node:crypto";
 import { promisify } from "node:util";
 import { gzip, gzipSync } from "node:zlib";
+import { withCompressors } from "../archive/compressors.ts";
 import { InputProblem, MAX_INPUT_BYTES, buildEvaluationInput, inputTooLarge } from "../contract/evaluation-input.ts";
 import type { EvaluationInput, InputTask, PackedInput } from "../contract/evaluation-input.ts";
 import { urlsFor } from "../contract/urls.ts";
@@ -57,7 +58,7 @@ export function packInThread(store: Store, task: InputTask, inTransaction: <T>(w
     const { pieces, trails, attestationIds } = inTransaction(() => read(store, task, MAX_READ_CHARS));
     const document = Buffer.from(pieces.join(""));
     // A copy, whose memory is its own: it is transferred to another thread.
-    const packed = Uint8Array.from(gzipSync(document));
+    const packed = Uint8Array.from(withCompressors(() => gzipSync(document)));
     const sha256 = hash("sha256", document);
     return { packed, sha256, bytes: document.length, trails, attestationIds, ageMs: ageMs() };
   } catch (error) {

@@ -4,6 +4,7 @@
  */
 import { workerData } from "node:worker_threads";
 import { gunzipSync } from "node:zlib";
+import { withCompressors } from "../archive/compressors.ts";
 import { beginAllowance, lowerPriority, nameOfThread } from "../workers/own-time.ts";
 import { serveTasks } from "../workers/task-protocol.ts";
 import { createEngineInstance } from "./engine-instance.ts";
@@ -59,7 +60,9 @@ serveTasks<RegoTask, RegoTaskResult>(
 
 /** @throws RangeError when it has more bytes than it was said to have */
 const unpack = (input: RegoInput | null): Uint8Array | null =>
-  input !== null && "packed" in input ? gunzipSync(input.packed, { maxOutputLength: input.bytes }) : input;
+  input !== null && "packed" in input
+    ? withCompressors(() => gunzipSync(input.packed, { maxOutputLength: input.bytes }))
+    : input;
 
 /** Asks the system for the thread's own time only when the allowance may be used up. */
 function watchTime(allowanceMs: number, endsAtMs: number): () => boolean {

@@ -2,6 +2,7 @@
 import { setFlagsFromString } from "node:v8";
 import { Worker } from "node:worker_threads";
 import type { WorkerOptions } from "node:worker_threads";
+import { startEndable } from "../archive/compressors.ts";
 import { resolveWorkerEntry } from "../assets.ts";
 import { createPackageMaker } from "../audit-packages/package-maker.ts";
 import type { PackageMaker } from "../audit-packages/package-maker.ts";
@@ -388,5 +389,5 @@ const JQ_STACK_MB = 1;
 /** Starts a thread from its file in a checkout, or from the bundle in an executable. */
 function startWorker(name: string, options: WorkerOptions): Worker {
   const entry = resolveWorkerEntry(name);
-  return new Worker(entry.source, { ...options, eval: entry.eval });
+  return startEndable(() => new Worker(entry.source, { ...options, eval: entry.eval }));
 }

@@ -42,7 +42,7 @@ const MAY_IMPORT: readonly (readonly [area: string, imports: string])[] = [
   [
     "jobs",
     "contract/report-shapes.ts contract/evaluation-input.ts contract/urls.ts http/body/read-json.ts http/answers " +
-      "log.ts store workers domain errors.ts",
+      "log.ts store workers archive/compressors.ts domain errors.ts",
   ],
   ["contract", "http store json domain errors.ts"],
   ["http", "workers json domain/access.ts domain/lru.ts domain/network domain/text domain/time.ts errors.ts"],
