@@ -51,10 +51,11 @@ const TELLERS: Readonly<Record<string, (detail: Detail, row: AuditRow) => Told |
     const [kind, name = ""] = partsOf(row).slice(-2);
     return kind === "flow" ? { kind, name, text: `Tags of flow ${name}: ${tagWords(detail)}` } : null;
   },
-  "control.created": (_detail, row) => control(row, "created"),
-  "control.edited": (_detail, row) => control(row, "changed"),
-  "control.archived": (_detail, row) => control(row, "archived"),
-  "control.unarchived": (_detail, row) => control(row, "restored"),
+  // The path of a new control does not have its identifier.
+  "control.created": (detail) => control(textIn(detail, "control"), "created"),
+  "control.edited": (_detail, row) => control(identifierIn(row), "changed"),
+  "control.archived": (_detail, row) => control(identifierIn(row), "archived"),
+  "control.unarchived": (_detail, row) => control(identifierIn(row), "restored"),
   "attestation.reported": (detail) => {
     const name = textIn(detail, "attestation_name");
     const verdict = detail["is_compliant"] === true ? "compliant" : "non-compliant";
@@ -85,11 +86,12 @@ function renamed(kind: keyof typeof NOUNS, detail: Detail): Told {
   return { kind, name: after, text, before, after };
 }
 
-function control(row: AuditRow, done: string): Told {
-  const parts = partsOf(row).filter((part) => part !== "" && !/^(?:un)?archive$/.test(part));
-  const name = parts.at(-1) ?? "";
-  return { kind: "control", name, text: `Control ${name} was ${done}` };
-}
+const control = (name: string, done: string): Told => ({ kind: "control", name, text: `Control ${name} was ${done}` });
+
+const identifierIn = (row: AuditRow): string =>
+  partsOf(row)
+    .filter((part) => part !== "" && !/^(?:un)?archive$/.test(part))
+    .at(-1) ?? "";
 
 function tagWords(detail: Detail): string {
   const set = isObject(detail["set"]) ? Object.entries(detail["set"]) : [];
@@ -117,7 +119,8 @@ export const OVERRIDES = { event: "attestation.reported", text: '"attestation_ty
 /** Null for an entry that changed nothing of these. */
 export function toRecordChange(row: AuditRow): RecordChange | null {
   const detail = readStoredJsonOrNull(row.detail_json, isObject);
-  const isDamaged = detail === null && row.detail_json !== null && kindOf(row) !== "control";
+  const isAboutPath = kindOf(row) === "control" && row.event !== "control.created";
+  const isDamaged = detail === null && row.detail_json !== null && !isAboutPath;
   const told = isDamaged ? unreadable(row) : (TELLERS[row.event]?.(detail ?? {}, row) ?? null);
   return told && { before: null, after: null, ...told, event: row.event, by: row.actor_name };
 }

@@ -452,6 +452,10 @@ test("an administrator reads who changed flows, tags, controls and names, archiv
     record.after,
   ]);
   const archivedAs = (name: string): string | null => told.find(([text]) => text === name)?.[2] ?? null;
+  assert.equal(
+    told.filter(([text]) => text.startsWith("Control") && text.endsWith("created")),
+    [["Control C-1 was created", null, null]],
+  );
   assert.equal(told.slice(told.findIndex(([text]) => text.startsWith("The template"))), [
     [`The template of flow ${flow} was changed`, sha("version: 1"), sha(first)],
     [`The template of flow ${flow} was changed`, sha(first), sha(second)],
