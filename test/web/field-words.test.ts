@@ -2,10 +2,13 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { Type } from "typebox";
+import { listTemplateProblems, parseTemplate } from "../../src/domain/flow-template/template.ts";
 import { FLOW_NAME } from "../../src/domain/names.ts";
+import { listDiagnostics } from "../../src/domain/policy/diagnostics.ts";
+import { parsePolicy } from "../../src/domain/policy/document.ts";
 import { Closed, Matching, OneOf } from "../../src/http/schema.ts";
 import { validate } from "../../src/http/validate.ts";
-import { inWords } from "../../src/web/page/field-words.ts";
+import { inWords, textProblemInWords } from "../../src/web/page/field-words.ts";
 
 const test = suite("web/field-words");
 
@@ -36,6 +39,57 @@ test("every refusal of a validator becomes what a person has to write", () => {
 test("a message of an operation stays, without what was typed", () => {
   assert.is(inWords("A flow with this name already exists [input: a [b] c]"), "A flow with this name already exists");
   assert.is(inWords("Rule 2: it is false"), "Rule 2: it is false");
+});
+
+const inTemplate = (text: string): string[] =>
+  listTemplateProblems(parseTemplate(text).problems ?? []).map(textProblemInWords);
+const inPolicy = (text: string): string[] => inFile(`_schema: https://a.example/v1\n${text}`);
+const inFile = (text: string): string[] => listDiagnostics(parsePolicy(text).problems ?? []).map(textProblemInWords);
+
+test("an editor names the key of each mistake in a template, and says what to write there", () => {
+  assert.equal(inTemplate("version: 9"), ["version: write 1"]);
+  assert.equal(inTemplate("version: 1\ntrial: {}"), [
+    "trial: this key has no place here; did you mean trail? Possible keys: version, trail",
+  ]);
+  assert.equal(inTemplate("trail: yes please"), ["trail: write keys with values here, such as name: unit-tests"]);
+  assert.equal(inTemplate("trail: {attestations: 3}"), [
+    "attestations: write a list here: each entry in a line that begins with a hyphen",
+  ]);
+  assert.equal(inTemplate("trail: {artifacts: [{name: 12}]}"), [
+    "name: write a text here. A number, true, false or null needs quotes to be one",
+  ]);
+  const name = "name: use only letters, digits and - _ and the comma";
+  assert.equal(inTemplate("trail: {attestations: [{name: a b, type: junit}]}"), [name]);
+  assert.equal(inTemplate("trail: {attestations: [{name: '', type: junit}]}"), ["name: write a value: this is empty"]);
+  const [missing = "", ...others] = inTemplate("trail: {attestations: [{name: a}]}");
+  assert.match(missing, /^type: this is missing\. Write one of these: generic, .*, custom:<type-name> or "\*"$/);
+  assert.equal(others, []);
+  assert.equal(inTemplate("trail: {artifacts: [{}]}"), ["name: this is missing"]);
+});
+
+test("an editor names the key of each mistake in a policy, and says what to write there", () => {
+  const rule = (text: string): string[] => inPolicy(`artifacts: {attestations: [{${text}}]}`);
+  assert.match(rule("type: pull-request")[0] ?? "", /^type: write one of these: generic, .* "\*" or custom:<name>$/);
+  const custom = "type: write custom: and the name of a type, which has only letters, digits and - _ . ~";
+  assert.equal(rule("type: custom:a b"), [custom]);
+  assert.equal(rule("type: junit, must_be_compliant: 'yes'"), [
+    "must_be_compliant: write true or false, without quotes",
+  ]);
+  assert.equal(rule("type: junit, for_control: C-1"), ["for_control is only allowed with type 'decision'"]);
+  assert.match(inFile("artifacts: {}")[0] ?? "", /^_schema: this is missing: begin with/);
+});
+
+test("no message of the editor has the words of a validator", () => {
+  const wrong = [
+    "[1]",
+    "version: {}",
+    "trail: {attestations: [1, {name: true, type: *x}]}",
+    "a: [",
+    "trail: {trail: 1}",
+  ];
+  const found = wrong.flatMap((text) => [...inTemplate(text), ...inPolicy(text), ...inPolicy(`artifacts: ${text}`)]);
+  assert.ok(found.length > wrong.length);
+  for (const text of found) assert.not.match(text, /Input should|String should|Extra inputs|pattern|\[input:/i, text);
 });
 
 test.run();

@@ -98,7 +98,10 @@ test("shows each mistake of a refused text under its line, keeps the text, and s
       comment: MARKUP,
     });
     assert.is(page.status, button === "save" ? 400 : 200);
-    assert.match(visibleText(page), /policy.yml 1 error .* - type : pull-request Line 4, column 13 Input should be/);
+    assert.match(
+      visibleText(page),
+      /policy.yml 1 error .* - type : pull-request Line 4, column 13 type: write one of these: generic,/,
+    );
     assert.match(page.text, /<textarea[^>]*aria-invalid="true"[^>]*>\n_schema: [^<]*pull-request\n<\/textarea>/);
     assert.match(page.text, /data-problems="\[{&#34;line&#34;:4,&#34;column&#34;:13,/);
     assert.not.match(page.text, /<script>alert/);

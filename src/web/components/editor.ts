@@ -6,6 +6,7 @@
 import type { SourceProblem } from "../../errors.ts";
 import { editableText, html } from "../html.ts";
 import type { Html, Value } from "../html.ts";
+import { textProblemInWords } from "../page/field-words.ts";
 import type { Fields } from "../page/fields.ts";
 import type { RefusedForm, Visit } from "../page/page.ts";
 import { sourceCode } from "./code.ts";
@@ -155,7 +156,7 @@ type Kind = "error" | "warning";
 type Mark = SourceProblem & { kind: Kind };
 const withKind =
   (kind: Kind) =>
-  (problem: SourceProblem): Mark => ({ ...problem, kind });
+  (problem: SourceProblem): Mark => ({ ...problem, message: textProblemInWords(problem), kind });
 
 const problemsJson = (problems: readonly SourceProblem[], warnings: readonly SourceProblem[]): string =>
   JSON.stringify(
@@ -176,7 +177,7 @@ export const warningList = (warnings: readonly SourceProblem[]): Value =>
   html`<div class="why why-wait gap-t">${icon("alert")}<div><p>${countText(warnings.length, "warning")}. The text would
 be stored all the same.</p><ul>${warnings
     .slice(0, MAX_LISTED_WARNINGS)
-    .map(({ line, message }) => html`<li><span data-line="${line}">line ${line}</span>: ${message}</li>`)}${
+    .map((one) => html`<li><span data-line="${one.line}">line ${one.line}</span>: ${textProblemInWords(one)}</li>`)}${
     warnings.length > MAX_LISTED_WARNINGS && html`<li>and ${warnings.length - MAX_LISTED_WARNINGS} more</li>`
   }</ul></div></div>`;
 

@@ -3,6 +3,8 @@
  * field needs what to write there, and has the text that was typed before them.
  */
 import * as names from "../../domain/names.ts";
+import { CUSTOM_TYPE_PATTERN } from "../../domain/policy/schema.ts";
+import type { SourceProblem } from "../../errors.ts";
 
 const NAME = "Begin with a letter or a digit, and use only letters, digits and";
 
@@ -21,6 +23,7 @@ const PATTERNS: ReadonlyMap<string, string> = new Map([
   [names.USER_DISPLAY_NAME, "Write one line."],
   [names.VIEW_NAME, "Write one line, without spaces at its ends."],
   [names.USER_EMAIL, "Write an e-mail address, such as ada@example.com."],
+  [CUSTOM_TYPE_PATTERN, "Write custom: and the name of a type, which has only letters, digits and - _ . ~."],
   [names.FINGERPRINT, "A fingerprint has 64 digits and letters from a to f. Copy the whole of it."],
   [names.COMMIT_SHA, "A commit has 40 digits and letters from a to f. Copy the whole of it."],
 ]);
@@ -56,6 +59,37 @@ const RULES: readonly Rule[] = [
   [/^Input should be ((?:an? |valid JSON)[\s\S]*?)(?: \[input: [\s\S]*)?$/, (what) => `Write ${what}.`],
   [/^Key should match the grammar/, () => `${NAME} - _ . ~.`],
 ];
+
+/** What a problem in a YAML text says instead: there is nothing to fill in, and a value has a form of its own. */
+const TEXT_RULES: readonly Rule[] = [
+  [/^Field required: write ([\s\S]*)$/, (values) => `This is missing. Write one of these: ${plainValues(values)}`],
+  [/^Field required: ([\s\S]*)$/, (hint) => `This is missing: ${hint}`],
+  [/^Field required$/, () => "This is missing"],
+  [/^String should have at least 1 character /, () => "Write a value: this is empty"],
+  [/^Input should be (\d+) \[input: /, (number) => `Write ${number}`],
+  [/^Input should be ('[\s\S]*') \[input: /, (values) => `Write one of these: ${plainValues(values)}`],
+  [/^Input should be a valid (?:mapping|object) /, () => "Write keys with values here, such as name: unit-tests"],
+  [/^Input should be a valid list /, () => "Write a list here: each entry in a line that begins with a hyphen"],
+  [/^Input should be a valid string /, () => "Write a text here. A number, true, false or null needs quotes to be one"],
+  [/^Input should be a valid boolean/, () => "Write true or false, without quotes"],
+  [/^Extra inputs are not permitted [\s\S]*\]; ([\s\S]*)$/, (hint) => `This key has no place here; ${hint}`],
+];
+
+/** Values that a list in quotes names. A star without quotes is something else in YAML. */
+const plainValues = (list: string): string => list.replaceAll("'*'", '"*"').replaceAll("'", "");
+
+/**
+ * A problem in a YAML text as a line of an editor says it. What a validator said becomes the key that it is about, and
+ * what to write there; other problems are sentences of their own.
+ */
+export function textProblemInWords({ path, message }: SourceProblem): string {
+  const found = TEXT_RULES.map(([rule, words]) => ({ match: rule.exec(message), words })).find(({ match }) => match);
+  const words = (found ? found.words(found.match?.[1] ?? "") : inWords(message)).replace(/\.$/, "");
+  const key = path.split(".").findLast((part) => !/^\d*$/.test(part));
+  return key === undefined || message.startsWith(words)
+    ? words
+    : `${key}: ${words.replace(/^[A-Z](?=[a-z])/, (letter) => letter.toLowerCase())}`;
+}
 
 /** A message of an operation for a field of a form; messages without a validator's words lose the repeated input. */
 export function inWords(text: string): string {
