@@ -130,10 +130,15 @@ function themeSheet(root: string): string {
     return { name, isDark, body: `color-scheme:${isDark ? "dark" : "light"};${values}` };
   });
   const [light, dark] = blocks as [(typeof blocks)[number], (typeof blocks)[number]];
+  // Paper is light: a dark theme prints with the colours of the light one of its kind.
   return [
     `:root{${light.body}}`,
-    `@media (prefers-color-scheme:dark){:root:not([data-theme]){${dark.body}}}`,
-    ...blocks.slice(1).map(({ name, body }) => `:root[data-theme="${name}"]{${body}}`),
+    `@media screen and (prefers-color-scheme:dark){:root:not([data-theme]){${dark.body}}}`,
+    ...blocks.slice(1).map(({ name, isDark, body }) => {
+      const own = `:root[data-theme="${name}"]`;
+      const onPaper = `:root[data-theme="${name.replace("light", "dark")}"]`;
+      return isDark ? `@media screen{${own}{${body}}}` : `${own},${onPaper}{${body}}`;
+    }),
   ].join("\n");
 }
 

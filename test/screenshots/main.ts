@@ -21,7 +21,7 @@ import type { StoryServer } from "../story/server.ts";
 import { ADMIN } from "../story/story.ts";
 import { PASSWORD, createBrowser } from "../web/browser.ts";
 import { axeViolations } from "./axe.ts";
-import { PAGES } from "./pages.ts";
+import { PAGES, PRINTED } from "./pages.ts";
 import type { PhotographedPage } from "./pages.ts";
 
 const BUILD = join(import.meta.dirname, "..", "..", ".build");
@@ -47,8 +47,6 @@ const MODES: Readonly<Record<string, BrowserContextOptions & { theme?: string }>
 };
 /** Without `--only`; `--axe` checks the other modes, too, and photographs them only if they are named. */
 const PHOTOGRAPHED = ["light", "dark", "phone", "print"];
-const PRINTED =
-  /^(?:trail|snapshot|control|why|artifact|environment|changes)(?:$|-edge$)|^(?:why-snapshot|.*-logical|binder.*)$/;
 /** Lists of 10,000 rows are cut: a taller picture is more than Chromium can make. */
 const MAX_HEIGHT = 10_000;
 

@@ -105,6 +105,10 @@ const view =
     return `/acme/views?${query}view=${found?.view_id ?? "x"}`;
   };
 
+/** Names of pages that people print. */
+export const PRINTED =
+  /^(?:trail|snapshot|control|why|artifact|environment|changes)(?:$|-edge$)|^(?:why-snapshot|.*-logical|binder.*)$/;
+
 export const PAGES: readonly PhotographedPage[] = [
   { name: "login", path: "/login", as: null },
   { name: "account", path: "/account" },

@@ -26,6 +26,6 @@ export function commitList(commits: Commits): Html {
     ({ sha1, message, author, url: page }) =>
       html`<li>${commit(sha1, page)} <span>${message}</span> <bdi class="muted">${author}</bdi></li>`,
   )}${rest > 0 && html`<li class="muted">${plural(rest, "more commit")}</li>`}</ol>${
-    url !== null && html`<p>${reportedLink(url, "Compare the commits")}</p>`
+    url !== null && html`<p class="off-paper">${reportedLink(url, "Compare the commits")}</p>`
   }</details>`;
 }

@@ -367,7 +367,7 @@ function takeCard(visit: Visit, artifact: Artifact): Html {
   const item = (name: "file-zip" | "code", href: string, { text, sub }: { text: string; sub: string }): Html =>
     html`<li>${icon(name)}<div class="grow"><a class="name" href="${href}" download>${text}</a><div
 class="sub">${sub}</div></div></li>`;
-  return card({
+  const files = card({
     id: "h-take",
     title: "Take it with you",
     body: html`<ul class="rows">${
@@ -378,4 +378,5 @@ class="sub">${sub}</div></div></li>`;
       })
     }${item("code", wholeRecord(visit, artifact), { text: "Record", sub: "JSON, as the API shows it" })}</ul>`,
   });
+  return html`<div class="off-paper">${files}</div>`;
 }

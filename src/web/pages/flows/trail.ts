@@ -128,7 +128,9 @@ function trailHead({ to, org, now, may }: Visit, trail: Trail, records: Records)
       ...membersOf(trail.external_urls).map(
         ([label, link]) => html`${icon("link")}${reportedLink(textOf(objectOf(link)["href"]), label)}`,
       ),
-      ...trail.repo_ids.slice(0, 1).map((id) => html`${icon("repo")}<a href="${to.repository(id)}">Repository</a>`),
+      ...trail.repo_ids
+        .slice(0, 1)
+        .map((id) => html`<span class="off-paper">${icon("repo")}<a href="${to.repository(id)}">Repository</a></span>`),
       html`${icon("clock")}begun ${time(trail.created_at, now)}`,
     ],
     actions: [

@@ -1,0 +1,75 @@
+/** The pages of the story as paper shows them, in Chromium. */
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { PAGES, PRINTED } from "../screenshots/pages.ts";
+import { ADMIN } from "../story/story.ts";
+import { inChromium } from "./chromium.ts";
+import { givePeople } from "./people.ts";
+
+const test = suite("integration/print");
+const inBrowser = inChromium(test);
+const { told, as, addressOf } = givePeople(test);
+
+const pages = PAGES.filter(({ name, as: user }) => user === ADMIN && PRINTED.test(name));
+/** A sheet of A4 between its margins, in CSS pixels. */
+const SHEET = { width: 673, height: 994 };
+
+/** What is wrong with the page on paper, a line each. */
+const FAULTS = `(() => {
+  const seen = (element) => element.checkVisibility() && element.getBoundingClientRect().width > 0;
+  const all = (selector) => [...document.querySelectorAll("#frame " + selector)].filter(seen);
+  const right = (element) => element.getBoundingClientRect().right;
+  const isPast = (time) => right(time) > right(time.closest("td"));
+  const isInPieces = (time) => time.getBoundingClientRect().height > 24;
+  const isTooWide = (element) => right(element) > innerWidth + 1 && !element.closest("svg");
+  const faults = {
+    "to click": all(":is(nav:not(.pager), button, .btn, .tabs, input, select)"),
+    "too wide": all("*").filter(isTooWide),
+    "cut off": all("td time[title]").filter(isPast),
+    "in pieces": all("td time[title]").filter(isInPieces),
+    narrow: all("td").filter((cell) => cell.innerText !== "" && cell.offsetWidth < 24),
+  };
+  return Object.entries(faults).flatMap(([fault, elements]) =>
+    elements.map((element) => fault + ": " + element.outerHTML.slice(0, 120)));
+})()`;
+
+inBrowser("paper has nothing to click, and shows every time whole and in one line", () =>
+  as(
+    ADMIN,
+    async ({ page }) => {
+      await page.emulateMedia({ media: "print" });
+      const problems: string[] = [];
+      for (const photographed of pages) {
+        await page.goto(await addressOf(photographed));
+        const faults = (await page.evaluate(FAULTS)) as string[];
+        problems.push(...faults.slice(0, 3).map((fault) => `${photographed.name}: ${fault}`));
+      }
+      assert.ok(pages.length > 20);
+      assert.equal(problems, []);
+    },
+    { viewport: SHEET },
+  ),
+);
+
+/** The colours of text, of its page and of a sign. */
+const COLOURS = `["#main", ".badge", ".card"].map((selector) => {
+  const { color, backgroundColor, borderColor } = getComputedStyle(document.querySelector(selector));
+  return [color, backgroundColor, borderColor].join(" ");
+}).join()`;
+
+inBrowser("a dark theme prints with the colours of the light one of its kind", () =>
+  as(ADMIN, async ({ page }) => {
+    await page.goto(`${told().server.url}/acme/environments/production-eu`);
+    const coloursOf = async (theme: string, media: "print" | "screen"): Promise<unknown> => {
+      await page.emulateMedia({ media });
+      return page.evaluate(`document.documentElement.dataset.theme = "${theme}", ${COLOURS}`);
+    };
+    for (const kind of ["", "-high-contrast", "-colorblind"]) {
+      const onPaper = await coloursOf(`dark${kind}`, "print");
+      assert.equal(onPaper, await coloursOf(`light${kind}`, "print"), kind);
+      assert.not.equal(onPaper, await coloursOf(`dark${kind}`, "screen"), kind);
+    }
+  }),
+);
+
+test.run();
