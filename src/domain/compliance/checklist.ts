@@ -114,14 +114,15 @@ export function findReasons(status: TrailStatus, checks: readonly ListedCheck[])
 
 /** A function that says as which type a missing check was reported instead; null where nothing of its name was. */
 export function createReportedTypes(checks: readonly ListedCheck[]): (check: ListedCheck) => string | null {
-  const keyOf = ({ artifact, entry }: ListedCheck): string =>
-    JSON.stringify([artifact?.name ?? null, entry.attestation_name]);
-  const list = (): Map<string, string> =>
-    new Map(
-      checks.flatMap((check) =>
-        check.entry.unexpected ? [[keyOf(check), check.entry.attestation_type] as const] : [],
-      ),
+  const ofName = (): Map<string, ListedCheck[]> =>
+    Map.groupBy(
+      checks.filter(({ entry }) => entry.unexpected),
+      ({ entry }) => entry.attestation_name,
     );
-  let types: Map<string, string> | null = null;
-  return (check) => (check.state === "MISSING" ? ((types ??= list()).get(keyOf(check)) ?? null) : null);
+  let reported: Map<string, ListedCheck[]> | null = null;
+  return ({ state, artifact, entry }) => {
+    if (state !== "MISSING") return null;
+    const same = (reported ??= ofName()).get(entry.attestation_name) ?? [];
+    return same.findLast((one) => one.artifact?.name === artifact?.name)?.entry.attestation_type ?? null;
+  };
 }
