@@ -23,6 +23,8 @@ const db = openSecondWriter(limits.directory);
 const refuseWrite = (): never => {
   throw new Error("the reader does not write to the database");
 };
+// What one page of a large environment reads is read again by the next one: 6 MB of rows.
+db.pragma("cache_size = -16384");
 const store = openStore(db, { now: refuseWrite, newId: refuseWrite });
 // Whatever the code above this connection does, SQLite refuses to write.
 db.pragma("query_only = ON");

@@ -65,7 +65,7 @@ export type Thread<Input, Output> = {
   /** Bytes that its heap may have; 0 for one without a limit. */
   readonly heapBytes: number;
   task: Task<Input, Output> | null;
-  /** The memory of the task before, while its garbage is collected. */
+  /** The memory of the task before, until its garbage is collected or there is another task. */
   collecting: { release(): void } | null;
   /** Stopped or failed: gets no more tasks and leaves the pool with its "exit" event. */
   leaving: boolean;
@@ -87,11 +87,17 @@ export function createThread<Input, Output>(worker: Worker): Thread<Input, Outpu
   };
 }
 
-/** Whether it can take a task. */
-export const isIdle = <Input, Output>({ task, collecting, leaving }: Thread<Input, Output>): boolean =>
-  task === null && collecting === null && !leaving;
+/** Whether it can take a task. The next one may come before the garbage of the one before is collected. */
+export const isIdle = <Input, Output>({ task, leaving }: Thread<Input, Output>): boolean => task === null && !leaving;
 
 export function clearIdleTimer(thread: { idleTimer: NodeJS.Timeout | null }): void {
   if (thread.idleTimer !== null) clearTimeout(thread.idleTimer);
   thread.idleTimer = null;
+}
+
+/** Returns the memory of the task before. */
+export function returnMemory(thread: { collecting: { release(): void } | null }): void {
+  const memory = thread.collecting;
+  thread.collecting = null;
+  memory?.release();
 }

@@ -6,7 +6,7 @@
 // start per task and never a restart loop. The tasks of one lane cannot starve those of another. The memory of a task
 // is taken until its thread has returned it.
 import type { Worker } from "node:worker_threads";
-import { clearIdleTimer, createThread, isIdle } from "./pool-thread.ts";
+import { clearIdleTimer, createThread, isIdle, returnMemory } from "./pool-thread.ts";
 import type { PoolOptions, Task, TaskOptions, Thread } from "./pool-thread.ts";
 import { beginAllowance } from "./own-time.ts";
 import type { BeginAllowance, ThreadName } from "./own-time.ts";
@@ -306,6 +306,8 @@ class ThreadPool<Input, Output> {
     try {
       thread.worker.postMessage({ input: task.input } satisfies TaskOrder, task.transfer);
       thread.task = task;
+      // The memory of this task is that of the same heap.
+      returnMemory(thread);
       clearIdleTimer(thread);
       if (task.lane !== null) this.#turns.set(task.lane, (this.#turn += 1));
     } catch (error) {
@@ -349,9 +351,7 @@ class ThreadPool<Input, Output> {
 
   /** The thread has returned the memory of its task, and waits for another one. */
   #rest(thread: Thread<Input, Output>): void {
-    const memory = thread.collecting;
-    thread.collecting = null;
-    memory?.release();
+    returnMemory(thread);
     this.#dispatch();
     this.#stopWhenIdle(thread);
     this.#refill();

@@ -10,8 +10,8 @@ export type TaskOrder = { input: unknown };
 
 /**
  * The reply to a task: its output, or name, message and `code` of the error that it threw. Then the thread `waits` for
- * another one; or it `collects` the garbage of the task, and reports when it has returned that memory; or it can run no
- * other one and `ends`.
+ * another one; or it `collects` the garbage of the task unless another one comes first, and reports when it has returned
+ * that memory; or it can run no other one and `ends`.
  */
 export type TaskReply = { then: "waits" | "collects" | "ends" } & (
   | { ok: true; output: unknown }
@@ -22,12 +22,18 @@ export type TaskReply = { then: "waits" | "collects" | "ends" } & (
 export type TaskReport = { began: true; thread: ThreadName } | TaskReply | { collected: true };
 
 /**
+ * Milliseconds without another task before garbage is collected, which takes some 50 ms: people open one page after the
+ * other, and V8 collects by itself in a thread that has tasks.
+ */
+const COLLECT_AFTER_MS = 100;
+
+/**
  * Serves the tasks of a pool; call it in the entry file of a worker thread.
  * @param handle runs a task, maybe asynchronously. Its errors become a TaskError at the caller, and so does an output
  *   that cannot be sent. Buffers pushed on `transfer` are moved instead of copied.
  *
  * Much garbage would add up with that of other threads, because V8 collects only while a thread allocates: it is
- * collected after the reply, and the memory of the task counts as taken until then.
+ * collected once no other task follows, and the memory of the task counts as taken until then.
  * @param options.isSpent asked after each task: whether the thread is to be ended instead of getting another one
  * @throws Error outside a worker thread
  */
@@ -44,7 +50,9 @@ export function serveTasks<Input, Output>(
     garbage.collect();
     port.postMessage({ collected: true } satisfies TaskReport);
   };
+  let collecting: NodeJS.Timeout | undefined;
   port.on("message", async ({ input }: TaskOrder) => {
+    clearTimeout(collecting);
     port.postMessage({ began: true, thread } satisfies TaskReport);
     let reply: TaskReply;
     const transfer: Transferable[] = [];
@@ -59,7 +67,6 @@ export function serveTasks<Input, Output>(
       reply = { ok: false, name, message, code: typeof code === "string" ? code : null, then: findNext() };
       port.postMessage(reply);
     }
-    // In the next turn, when nothing refers to the task any more.
-    if (reply.then === "collects") setImmediate(collect);
+    if (reply.then === "collects") collecting = setTimeout(collect, COLLECT_AFTER_MS);
   });
 }
