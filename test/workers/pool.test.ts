@@ -138,10 +138,19 @@ test("rejects with a TaskError when the task throws, and keeps the thread", asyn
   await pool.close();
 });
 
-test("collects the garbage of a task that leaves much once the task is done", async () => {
-  const { pool } = givenPool();
+test("collects the garbage of a task that leaves much while no other one has room", async () => {
+  const { pool } = givenPool({ memory: givenMemory(10) });
   await pool.run({ kind: "litter" }, { deadlineMs: AMPLE });
   assert.is(await pool.run({ kind: "is-littered" }, { deadlineMs: AMPLE }), false);
+  await pool.close();
+});
+
+test("a task that follows at once begins before the garbage is collected, and holds the memory instead", async () => {
+  const memory = givenMemory(20);
+  const { pool, started } = givenPool({ memory });
+  await pool.run({ kind: "litter" }, { deadlineMs: AMPLE });
+  assert.is(await pool.run({ kind: "is-littered" }, { deadlineMs: AMPLE }), true);
+  assert.equal({ held: memory.held, started: started.length }, { held: 10, started: 1 });
   await pool.close();
 });
 
