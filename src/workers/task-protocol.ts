@@ -10,8 +10,8 @@ export type TaskOrder = { input: unknown };
 
 /**
  * The reply to a task: its output, or name, message and `code` of the error that it threw. Then the thread `waits` for
- * another one; or it `collects` the garbage of the task unless another one comes first, and reports when it has returned
- * that memory; or it can run no other one and `ends`.
+ * another one; or it `collects` the garbage of the task unless another one comes first, and reports when it has
+ * returned that memory; or it can run no other one and `ends`.
  */
 export type TaskReply = { then: "waits" | "collects" | "ends" } & (
   | { ok: true; output: unknown }
