@@ -307,6 +307,9 @@ test("the search marks what matches, has all results of a kind, and what a role 
   const commands = visibleText(await browser.get(`${path}?q=${encodeURIComponent("> flow")}`));
   assert.match(commands, /Commands New flow… Go to Flows/);
   assert.not.match(commands, /payments/);
+  const offers = async (text: string): Promise<boolean> =>
+    (await browser.get(`${path}?suggest=1&q=${encodeURIComponent(text)}`)).text.includes("data-recent");
+  assert.equal([await offers(""), await offers(">")], [true, false], "what was opened last is no command");
   const chosen = await browser.get(`${path}?choose=allow`);
   assert.match(visibleText(chosen), /Allow an artifact: in which environment\? .*Environments production/);
   assert.match(chosen.text, /href="[^"]*\/environments\/production\?tab=settings&#38;ask=allow"/);

@@ -100,7 +100,7 @@ async function listFor(visit: Visit, text: string): Promise<Found> {
     views.length + commands.length + places.length,
   );
   const sections = [
-    wanted === "" && (visit.query.has("suggest") ? recentSection() : recentIcons()),
+    text === "" && (visit.query.has("suggest") ? recentSection() : recentIcons()),
     ...groups.map((group) => groupSection(visit, group, { text: wanted, kind })),
     offerSection("Views", views, wanted),
     offerSection("Commands", commands, wanted),
