@@ -156,7 +156,9 @@ test("shows coverage with numbers, filters and the policies that require the con
   await server.given.environment(at, { name: "staging" });
   const text = visibleText(await browser.get(path));
   assert.match(text, /Coverage 50 % 1 of 2 environments require a decision on this control, 1 does not \./);
-  const bar = /<svg class="seg"[\s\S]*?<\/svg>/.exec((await browser.get(path)).text)?.[0] ?? "";
+  const page = (await browser.get(path)).text;
+  assert.match(page, /<use href="#i-container"\/><\/svg>[^<]*<div><a[^>]*><bdi>production</, "the icon of its type");
+  const bar = /<svg class="seg"[\s\S]*?<\/svg>/.exec(page)?.[0] ?? "";
   const links = [...bar.matchAll(/href="[^"]*covered=(\w+)"[^>]* aria-label="([^"]*)"/g)];
   assert.equal(
     links.map(([, covered, words]) => [covered, words]),

@@ -35,6 +35,8 @@ const ICONS: Readonly<Record<EnvironmentType, IconName>> = {
   logical: "link",
 };
 
+export const typeIconName = (type: string): IconName =>
+  Object.hasOwn(ICONS, type) ? ICONS[type as EnvironmentType] : "server";
+
 /** The icon of a type; the word must stand somewhere in the row. */
-export const typeIcon = (type: string): Html =>
-  icon(Object.hasOwn(ICONS, type) ? ICONS[type as EnvironmentType] : "server");
+export const typeIcon = (type: string): Html => icon(typeIconName(type));

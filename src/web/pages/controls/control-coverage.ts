@@ -2,7 +2,7 @@
 import { getControlCoverage } from "../../../api/policies/control-coverage.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { segments } from "../../components/charts.ts";
-import { typeName } from "../../components/environment-type.ts";
+import { typeIcon, typeName } from "../../components/environment-type.ts";
 import { card, empty, linkButton, nameCell, padded, table } from "../../components/layout.ts";
 import { filters, pageOf, pager } from "../../components/lists.ts";
 import { plainState, formatNumber } from "../../components/state.ts";
@@ -91,7 +91,8 @@ function list(visit: Visit, control: Control, answer: Coverage): Html {
       actions: linkButton(to.control(control.identifier, { tab: "coverage" }), "Clear filters"),
     })}</section></div>`;
   const rows = environments.map(({ name, type, covered, policies }) => {
-    const cell = nameCell({ href: to.environment(name), name: html`<bdi>${name}</bdi>`, sub: typeName(type) });
+    const label = html`<bdi>${name}</bdi>`;
+    const cell = nameCell({ href: to.environment(name), name: label, sub: typeName(type), mark: typeIcon(type) });
     const by = policies.map(
       (policy, at) => html`${at > 0 && ", "}<a href="${to.policy(policy)}"><bdi>${policy}</bdi></a>`,
     );

@@ -8,7 +8,7 @@ import { listAuditLogEntries } from "../../../api/accounts/audit-log.ts";
 import { listEnvs } from "../../../api/environments/environments.ts";
 import { searchNames } from "../../../api/flows/name-search.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
-import { typeName } from "../../components/environment-type.ts";
+import { typeIconName, typeName } from "../../components/environment-type.ts";
 import { icon } from "../../components/icon.ts";
 import type { IconName } from "../../components/icon.ts";
 import { card, empty, padded, pageHead } from "../../components/layout.ts";
@@ -137,7 +137,7 @@ async function environmentsFor(visit: Visit, { key }: { key: Choice }, text: str
   >;
   const rows = environments.map(({ name, type }) => ({
     href: chosenAddress(visit.to, key, name),
-    icon: "server" as const,
+    icon: typeIconName(type),
     name: marked(name, text),
     detail: typeName(type),
   }));
