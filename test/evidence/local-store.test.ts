@@ -116,7 +116,8 @@ publishing("concurrent publishes share the sync of a directory", async () => {
   watching = true;
   const staged = await Promise.all(others.map((content) => store.stage(chunks(content), { limit: 100 })));
   await store.publish(staged);
-  assert.is(syncs, 2);
+  // The last file may get its name just after the second sync began, and then needs a third.
+  assert.ok(syncs === 2 || syncs === 3, `${syncs} syncs`);
   assert.is(files().length, 7);
   await store.close();
 });

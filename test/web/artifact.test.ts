@@ -114,9 +114,9 @@ test("where it runs and ran is shown with the verdict of each environment and wh
   const page = await browser.get(path);
   const text = visibleText(page);
   for (const words of [
-    `production running, #1 Non-compliant scan fails · tests is missing · ${policy} v1`,
-    "staging ran until #1 Would fail",
-    "load-test ran until #1 Unknown no policy attached",
+    `production Kubernetes, running #1 Non-compliant scan fails · tests is missing · ${policy} v1`,
+    "staging Kubernetes, ran until #1 Would fail",
+    "load-test Kubernetes, ran until #1 Unknown no policy attached",
     "Non-compliant since",
     "Exited",
   ])

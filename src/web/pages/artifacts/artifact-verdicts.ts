@@ -3,6 +3,7 @@ import type { AnswerOf } from "../../../http/in-process.ts";
 import type { listArtifactRuns } from "../../../api/environments/artifact-runs.ts";
 import type { assertArtifact } from "../../../api/policies/asserts.ts";
 import { causesLine } from "../../components/causes.ts";
+import { typeIconName, typeName } from "../../components/environment-type.ts";
 import { icon } from "../../components/icon.ts";
 import type { IconName } from "../../components/icon.ts";
 import { card, linkButton, nameCell } from "../../components/layout.ts";
@@ -102,9 +103,11 @@ function flowReasons({ compliance_status: status, causes, further_causes }: Flow
 
 function environmentRow(
   { to }: Visit,
-  { environment_name: name, is_running: isRunning, is_compliant: isCompliant, snapshot_index: index }: Environment,
+  environment: Environment,
   { fingerprint, assertion }: { fingerprint: string; assertion: Assertion | undefined },
 ): Html {
+  const { environment_name: name, environment_type: type, snapshot_index: index } = environment;
+  const { is_running: isRunning, is_compliant: isCompliant } = environment;
   // Where it no longer runs, what counts is whether it might return. Without policies, nothing decides that.
   const hasPolicies = (assertion?.policy_evaluations ?? []).length > 0;
   const shown: { state: ShownState; word?: string } =
@@ -115,10 +118,10 @@ function environmentRow(
         : { state: stateOfVerdict(assertion.compliant), word: assertion.compliant ? "Would comply" : "Would fail" };
   const isAllowed = Boolean(assertion?.allow_listing);
   return verdictRow({
-    mark: "server",
+    mark: typeIconName(type),
     name,
     href: to.snapshot(name, index),
-    sub: isRunning ? `running, #${index}` : `ran until #${index}`,
+    sub: `${typeName(type)}, ${isRunning ? "running" : "ran until"} #${index}`,
     state: isAllowed ? badge("allowlisted") : badge(shown.state, shown.word === undefined ? {} : { word: shown.word }),
     because: environmentReasons(assertion),
     why: to.whyArtifact(name, index, fingerprint),

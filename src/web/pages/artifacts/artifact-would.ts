@@ -1,6 +1,6 @@
 /** The card that answers "can this go to production?": the environments where the artifact does not run yet. */
 import { previewStart } from "../../../api/policies/start-preview.ts";
-import { icon } from "../../components/icon.ts";
+import { typeIcon } from "../../components/environment-type.ts";
 import { causeLine } from "../../components/impact.ts";
 import { card } from "../../components/layout.ts";
 import { formatNumber, plainState } from "../../components/state.ts";
@@ -38,7 +38,7 @@ export async function wouldCard(visit: Visit, fingerprint: string): Promise<Html
 }
 
 const startRow = ({ to }: Visit, start: Start): Html =>
-  html`<li><a class="env" href="${to.environment(start.environment)}">${icon("server")}<bdi>${
+  html`<li><a class="env" href="${to.environment(start.environment)}">${typeIcon(start.type)}<bdi>${
     start.environment
   }</bdi></a><span>${wouldState(start)}</span><div>${whyOf(start)}</div></li>`;
 

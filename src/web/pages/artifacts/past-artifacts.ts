@@ -2,6 +2,7 @@
 import { listPastArtifacts } from "../../../api/environments/past-artifacts.ts";
 import { PAST_STATES } from "../../../domain/compliance/past-states.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
+import { typeIcon, typeName } from "../../components/environment-type.ts";
 import { icon } from "../../components/icon.ts";
 import { commit, fingerprint } from "../../components/identifier.ts";
 import { card, linkButton, nameCell, padded, table } from "../../components/layout.ts";
@@ -95,6 +96,7 @@ export function verdictsThen({ to }: Visit, identity: string, runs: Runs): Html 
   const rows = environments.slice(0, MAX_ENVIRONMENTS).map((environment) => {
     const {
       environment_name: name,
+      environment_type: type,
       is_running: isRunning,
       is_compliant: isCompliant,
       snapshot_index: index,
@@ -103,8 +105,8 @@ export function verdictsThen({ to }: Visit, identity: string, runs: Runs): Html 
     return html`<tr>${nameCell({
       href: to.snapshot(name, index),
       name: html`<bdi>${name}</bdi>`,
-      mark: icon("server"),
-      sub: isRunning ? `ran, #${index}` : `had run until #${index}`,
+      mark: typeIcon(type),
+      sub: `${typeName(type)}, ${isRunning ? "ran" : "had run until"} #${index}`,
     })}<td>${badge(stateOfVerdict(isCompliant))}</td><td class="r">${why}</td></tr>`;
   });
   const rest = environments.length - rows.length;
