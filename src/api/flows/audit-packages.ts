@@ -12,7 +12,7 @@ import { PackageMemoryError, PackageWorkerError } from "../../audit-packages/pac
 import { operation } from "../context.ts";
 import type { ReadingContext } from "../context.ts";
 import { requireFingerprint } from "./artifacts.ts";
-import { requireTrail } from "./trails.ts";
+import { requireTrailAt } from "./trails.ts";
 import { FlowPath, NoQuery } from "../paths.ts";
 
 const TrailPath = Closed({ ...FlowPath.properties, trail_name: Type.String({ description: "Name of the trail" }) });
@@ -22,12 +22,8 @@ type TrailParams = { flow_name: string; trail_name: string };
 const RETRY_AFTER_S = 10;
 
 /** The trail as the subject of a package, and the name of that package. @throws AppError 404 (messages 12) */
-function findTrail(
-  context: ReadingContext,
-  { flow_name, trail_name }: TrailParams,
-): { subject: PackageSubject; name: string } {
-  const flow = context.store.flows.require(context.organization, flow_name);
-  const trail = requireTrail(context, { id: flow.id, name: flow_name }, trail_name);
+function findTrail(context: ReadingContext, params: TrailParams): { subject: PackageSubject; name: string } {
+  const { flow, trail } = requireTrailAt(context, params);
   return {
     subject: { kind: "trail", trailId: trail.id },
     name: formatAuditPackageName({ flow: flow.name, trail: trail.name }),

@@ -6,10 +6,9 @@ import { CHECK_STATES } from "../../domain/compliance/checklist.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Message, OneOf } from "../../http/schema.ts";
 import { largeRead } from "../context.ts";
-import type { LargeReadContext } from "../context.ts";
 import { MAX_PAGE_NUMBER, definePaging } from "../paging.ts";
 import { ReadTrailPath } from "../paths.ts";
-import { requireTrail } from "./trails.ts";
+import { requireTrailAt } from "./trails.ts";
 
 const PAGES = definePaging({ perPage: 50, maxPerPage: 100 });
 
@@ -66,9 +65,9 @@ export const getTrailChecklist = largeRead({
     query: { state: "NON-COMPLIANT" },
   },
   isLarge: (context, { params }) =>
-    context.store.trails.countComplianceBytes(findTrail(context, params).id) > MAX_INLINE_VERDICT_BYTES,
+    context.store.trails.countComplianceBytes(requireTrailAt(context, params).trail.id) > MAX_INLINE_VERDICT_BYTES,
   handle(context, { params, query }) {
-    const body = presentChecklist(context, findTrail(context, params), {
+    const body = presentChecklist(context, requireTrailAt(context, params).trail, {
       search: query.search ?? "",
       state: query.state ?? null,
       order: query.order ?? null,
@@ -80,8 +79,3 @@ export const getTrailChecklist = largeRead({
     return { status: 200, body };
   },
 });
-
-function findTrail(context: LargeReadContext, params: { flow_name: string; trail_name: string }) {
-  const flow = context.store.flows.require(context.organization, params.flow_name);
-  return requireTrail(context, { id: flow.id, name: params.flow_name }, params.trail_name);
-}

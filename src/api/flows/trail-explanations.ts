@@ -4,10 +4,9 @@ import { presentTrailExplanation } from "../../contract/present-trail-explanatio
 import { NO_BODY } from "../../http/operation.ts";
 import { Message } from "../../http/schema.ts";
 import { largeRead } from "../context.ts";
-import type { LargeReadContext } from "../context.ts";
 import { NoQuery, ReadTrailPath } from "../paths.ts";
 import { documentLane } from "./flows.ts";
-import { requireTrail } from "./trails.ts";
+import { requireTrailAt } from "./trails.ts";
 
 /** A longer one is re-evaluated, with the records of its checks, in the reader thread: hundreds of checks. */
 const MAX_INLINE_VERDICT_BYTES = 128 << 10;
@@ -37,24 +36,19 @@ export const explainTrail = largeRead({
   // Reading a large template takes a while, so it happens before the transaction.
   async prepare(context, { params }) {
     const { templates } = context.store;
-    const template = templates.get(findTrail(context, params).trail.template_id);
+    const template = templates.get(requireTrailAt(context, params).trail.template_id);
     if (templates.findLines(template)) return;
     const lines = await context.documents.locateExpectations(documentLane(context), template.content);
     if (lines) templates.keepLines(template, lines);
   },
   isLarge: (context, { params }) =>
-    context.store.trails.countComplianceBytes(findTrail(context, params).trail.id) > MAX_INLINE_VERDICT_BYTES,
+    context.store.trails.countComplianceBytes(requireTrailAt(context, params).trail.id) > MAX_INLINE_VERDICT_BYTES,
   handle(context, { params }) {
     const { store } = context;
-    const { flow, trail: found } = findTrail(context, params);
+    const { flow, trail: found } = requireTrailAt(context, params);
     const trail = store.trails.getListed(found.id);
     const lines = store.templates.findLines(store.templates.get(trail.template_id));
     const explained = store.trailExplanations.explain(trail);
     return { status: 200, body: presentTrailExplanation(context, explained, { trail, flow: flow.name, lines }) };
   },
 });
-
-function findTrail(context: LargeReadContext, params: { flow_name: string; trail_name: string }) {
-  const flow = context.store.flows.require(context.organization, params.flow_name);
-  return { flow, trail: requireTrail(context, { id: flow.id, name: params.flow_name }, params.trail_name) };
-}

@@ -4,6 +4,7 @@ import { FINGERPRINT_PREFIX, matches } from "../../domain/names.ts";
 import { invalid } from "../../errors.ts";
 import { NO_BODY, RECORD_BOUNDS } from "../../http/operation.ts";
 import { CheckedByHandler, Closed, ExactlyOne, Message, Ok, OneOf, Pagination, named } from "../../http/schema.ts";
+import type { FlowRow } from "../../store/flows/flows.ts";
 import type { SummarizedTrailRow, TrailFilter } from "../../store/flows/trails.ts";
 import { documentLane } from "./flows.ts";
 import { JsonList } from "../../json/text.ts";
@@ -111,10 +112,7 @@ export const getTrail = largeRead({
   },
   example: { params: { org: "acme", flow_name: "payments", trail_name: "release-1.4.0" } },
   handle(context, { params, query }) {
-    const { store, organization } = context;
-    const flow = store.flows.require(organization, params.flow_name);
-    const { id } = requireTrail(context, { id: flow.id, name: params.flow_name }, params.trail_name);
-    const row = store.trails.getListed(id);
+    const row = context.store.trails.getListed(requireTrailAt(context, params).trail.id);
     return query.events === false
       ? { status: 200, body: presentTrailOutline(context, row) }
       : { status: 200, texts: writeTrail(context, row) };
@@ -147,9 +145,7 @@ export const listTrailEvents = largeRead({
   },
   example: { params: { org: "acme", flow_name: "payments", trail_name: "release-1.4.0" }, query: { order: "oldest" } },
   handle(context, { params, query }) {
-    const { store, organization } = context;
-    const flow = store.flows.require(organization, params.flow_name);
-    const trail = requireTrail(context, { id: flow.id, name: params.flow_name }, params.trail_name);
+    const { trail } = requireTrailAt(context, params);
     const { limit, offset, page, perPage } = EVENT_PAGING.window(query);
     const isOldestFirst = query.order === "oldest";
     const { events, total } = presentTrailEvents(context, trail, (all) => {
@@ -173,6 +169,15 @@ export const requireTrail = (
   flow: { id: number; name: string },
   trailName: string,
 ): SummarizedTrailRow => store.trails.require({ organization: organization.name, flow }, trailName);
+
+/** The trail of a path, with its flow. @throws AppError 404 (messages 11 and 12) */
+export function requireTrailAt(
+  context: LargeReadContext,
+  { flow_name, trail_name }: { flow_name: string; trail_name: string },
+): { flow: FlowRow; trail: SummarizedTrailRow } {
+  const flow = context.store.flows.require(context.organization, flow_name);
+  return { flow, trail: requireTrail(context, { id: flow.id, name: flow_name }, trail_name) };
+}
 
 const PAGING = definePaging({ perPage: 20, maxPerPage: 100 });
 const OPTIONAL_PAGING = definePaging({ perPage: 20, maxPerPage: 100, optional: true });
