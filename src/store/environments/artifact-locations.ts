@@ -208,15 +208,15 @@ export function artifactLocationStore(db: DbReader) {
       `SELECT found.id, found.record, sa.environment_id AS environment
        FROM (${running}) AS found
          CROSS JOIN snapshot_artifacts sa ON sa.id = found.id CROSS JOIN environments env ON env.id = sa.environment_id
-       WHERE found.record IS NOT NULL AND env.archived_at IS NULL ORDER BY env.name, sa.name, sa.id`,
+       WHERE env.archived_at IS NULL ORDER BY env.name, sa.name, sa.id`,
     );
-  // Either what runs leads, or what was ever built: one index lookup for each finds the other.
+  // Either what runs leads, or what was ever built: one index lookup for each finds the other. Only what was found is
+  // grouped.
   const keysByRunning = inActiveEnvironments(
-    `SELECT sa.id, (SELECT max(a.id) FROM artifacts a
-                    WHERE a.organization_id = sa.organization_id AND a.fingerprint = sa.fingerprint
-                      AND a.repo_id = @repo) AS record
-     FROM snapshot_artifacts sa INDEXED BY snapshot_artifacts_running
-     WHERE sa.organization_id = @organization AND sa.last_index = ${OPEN}`,
+    `SELECT sa.id, max(a.id) AS record FROM snapshot_artifacts sa INDEXED BY snapshot_artifacts_running
+       CROSS JOIN artifacts a INDEXED BY artifacts_by_fingerprint
+         ON a.organization_id = @organization AND a.fingerprint = sa.fingerprint AND a.repo_id = @repo
+     WHERE sa.organization_id = @organization AND sa.last_index = ${OPEN} GROUP BY sa.id`,
   );
   const keysByBuilt = inActiveEnvironments(
     `SELECT sa.id, max(a.id) AS record FROM artifacts a INDEXED BY artifacts_by_repo

