@@ -94,7 +94,7 @@ export function createRegoEngine(options: EngineOptions): RegoEngine {
     const allowanceMs = Math.min(bounds.timeMs ?? timeMs, timeMs);
     const overallMs = bounds.overallMs ?? DEFAULT_OVERALL_MS;
     const endsAtMs = performance.timeOrigin + performance.now() + overallMs;
-    const texts = { name, allowanceMs, overallMs, memoryBytes };
+    const texts = { name, allowanceMs, overallMs, endsAtMs, memoryBytes };
     const fail = (message: string): Answer => ({ ok: false, error: { kind: "evaluate", message }, durationMs: 0 });
     compiling ??= compileEngine(memoryBytes);
     try {
@@ -168,7 +168,7 @@ function verdictOf({ verdict }: Reply, text: string): RegoVerdict {
 }
 
 type EngineFailure = Extract<EngineReply, { problem: string }>;
-type Texts = { name: EngineCall; allowanceMs: number; overallMs: number; memoryBytes: number };
+type Texts = { name: EngineCall; allowanceMs: number; overallMs: number; endsAtMs: number; memoryBytes: number };
 
 const SUBJECTS: Readonly<Record<EngineCall, string>> = {
   check: "Loading the policy",
@@ -182,9 +182,14 @@ function describeProblem({ problem, lastWords }: EngineFailure, { name, memoryBy
   return `${SUBJECTS[name]} ended the engine: ${lastWords}`;
 }
 
-const describeTime = ({ name, allowanceMs, overallMs }: Texts, place = ""): string =>
-  `${SUBJECTS[name]} took longer than ${seconds(Math.min(allowanceMs, overallMs))}` +
-  (place === "" ? "" : `; stopped in ${place}`);
+/** A call ends after its own time, or when nobody waits for it any more, whichever comes first. */
+function describeTime({ name, allowanceMs, overallMs, endsAtMs }: Texts, place = ""): string {
+  const isOver = performance.timeOrigin + performance.now() >= endsAtMs;
+  const limit = isOver
+    ? `did not end in the ${seconds(overallMs)} left for it`
+    : `took longer than ${seconds(allowanceMs)}`;
+  return `${SUBJECTS[name]} ${limit}${place === "" ? "" : `; stopped in ${place}`}`;
+}
 
 /** Why a call was ended from outside. @throws what is not the call's own doing */
 function describeEnd(error: unknown, texts: Texts): string {

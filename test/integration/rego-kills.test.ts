@@ -59,9 +59,9 @@ test("what was pending at a kill ends with the verdict of its request, and one d
   await expectStatus(server.as("admin").json("POST", "/controls/acme", { identifier: "C1", name: "One" }), 201);
   await attest("scan");
 
-  // Seconds of the engine, so that the kill comes first; few enough for a busy machine to end it in time afterwards.
-  // The second one waits for the other one of its caller.
-  const running = await evaluate(SLOW.replace("1, 1000", "1, 1500"));
+  // With the start of the engine more than a second of a processor, so that the kill comes first; little enough for a
+  // busy machine to end it in time afterwards. The second one waits for the other one of its caller.
+  const running = await evaluate(SLOW.replace("1, 1000", "1, 400"));
   const decision = { control: "C1", name: "gate", ...TRAIL };
   const waiting = await evaluate(GATE, { decision, params: { n: 1 } });
   await attest("late");
