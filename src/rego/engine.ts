@@ -182,7 +182,7 @@ function describeProblem({ problem, lastWords }: EngineFailure, { name, memoryBy
   return `${SUBJECTS[name]} ended the engine: ${lastWords}`;
 }
 
-/** A call ends after its own time, or when nobody waits for it any more, whichever comes first. */
+/** A call ends after its own time, or when its caller waits no longer, whichever comes first. */
 function describeTime({ name, allowanceMs, overallMs, endsAtMs }: Texts, place = ""): string {
   const isOver = performance.timeOrigin + performance.now() >= endsAtMs;
   const limit = isOver

@@ -175,10 +175,11 @@ export function recordAttestation<P extends Record<string, TSchema>, Prepared>(
   const event = describeReport(target, { common, isReattestation });
   store.trails.addAttestationEvent(trail.id, { ...event, at }, record.id);
   const fact = { name, type, attestationId: record.publicId, overriddenAttestationId: null, isCompliant };
+  const grows = isReattestation ? null : params.trail_name;
   const { status } =
     override.overridden_type === null
-      ? store.trailEvaluation.evaluateRecorded(trail, { fact, targets: targetsOf(target) }, at)
-      : store.trailEvaluation.evaluate(trail.id, at);
+      ? store.trailEvaluation.evaluateRecorded(trail, { fact, targets: targetsOf(target), grows }, at)
+      : store.trailEvaluation.evaluate(trail.id, at, { grows });
   context.note({
     attestation_id: record.publicId,
     attestation_name: name,

@@ -178,7 +178,8 @@ function updateTrail(context: OperationContext, existing: TrailRow, { report, in
   store.trails.update(existing.id, fields);
   const event = eventDetail(context, inheritance.templateId, report);
   store.trails.addEvent(existing.id, { type: "trail_updated", at, event: { changes, ...event } });
-  const { status } = store.trailEvaluation.evaluate(existing.id, at);
+  const grows = inheritance.changed ? report.name : null;
+  const { status } = store.trailEvaluation.evaluate(existing.id, at, { grows });
   note({ trail: report.name, created: false, template: inheritance.outcome, changes, trail_state: status });
 }
 

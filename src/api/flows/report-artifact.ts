@@ -4,8 +4,10 @@ import type { Static } from "typebox";
 import { NO_COMMIT, shownCommit } from "../../domain/commit.ts";
 import { findPendingAttestations } from "../../domain/attestation/binding.ts";
 import { ANY_TYPE } from "../../domain/attestation/kinds.ts";
+import { MAX_WAITING_ATTESTATIONS, tooManyWaiting } from "../../domain/compliance/trail-size.ts";
 import type { Template, TemplateAttestation } from "../../domain/flow-template/template.ts";
 import { ATTESTATION_NAME, COMMIT_SHA, REFERENCE_NAME, TRAIL_NAME } from "../../domain/names.ts";
+import { badRequest } from "../../errors.ts";
 import { Matching, Maybe, Open, WithinBytes, named } from "../../http/schema.ts";
 import { toSqlBoolean } from "../../store/db/database.ts";
 import type { ArtifactFields } from "../../store/flows/artifacts.ts";
@@ -193,7 +195,8 @@ function recordInTrail(context: OperationContext, flow: FlowRow, report: Report 
   const { id, isNew, hasNewCommit } = upsertArtifact(context, identity, { fields, at });
   if (fields.repo_id !== null) store.trails.addRepo(trail.id, fields.repo_id);
   // A record whose commit is unchanged has its attestations already.
-  if (isNew || hasNewCommit) bindWaitingAttestations(context, trail.id, { id, report });
+  const grows = isNew || hasNewCommit ? report.trail_name : null;
+  if (grows !== null) bindWaitingAttestations(context, { id: trail.id, name: grows }, { id, report });
 
   const { public_id } = store.artifacts.get(id);
   const event = {
@@ -206,7 +209,7 @@ function recordInTrail(context: OperationContext, flow: FlowRow, report: Report 
     repo_info: presentEventRepoInfo(report.repo_info),
   };
   store.trails.addEvent(trail.id, { type: "artifact_creation_reported", at, event });
-  const { status } = store.trailEvaluation.evaluate(trail.id, at);
+  const { status } = store.trailEvaluation.evaluate(trail.id, at, { grows });
   note({
     artifact_id: public_id,
     artifact_fingerprint: report.fingerprint,
@@ -216,16 +219,17 @@ function recordInTrail(context: OperationContext, flow: FlowRow, report: Report 
   });
 }
 
-/** Binds the attestations that were reported to the trail before their artifact. */
+/** Binds the attestations that were reported to the trail before their artifact. @throws AppError 400 for too many */
 function bindWaitingAttestations(
   { store }: OperationContext,
-  trailId: number,
+  { id: trailId, name }: { id: number; name: string },
   { id, report }: { id: number; report: Report },
 ): void {
   const { fingerprint } = report;
   const referenceName = report.template_reference_name ?? null;
   const artifact = { fingerprint, referenceName, gitCommit: commitOf(report) };
-  const candidates = store.attestations.listBindingCandidates(trailId, artifact);
+  const candidates = store.attestations.listBindingCandidates(trailId, artifact, MAX_WAITING_ATTESTATIONS + 1);
+  if (candidates.length > MAX_WAITING_ATTESTATIONS) throw badRequest(tooManyWaiting(name));
   const waiting = new Set(findPendingAttestations(artifact, candidates));
   for (const candidate of candidates)
     if (waiting.has(candidate.attestationId))

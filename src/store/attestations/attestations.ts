@@ -126,10 +126,10 @@ export function attestationStore(db: Db, { newId }: SchemaSources, { onAttested 
     `${CURRENT} WHERE cur.trail_id = ? AND cur.artifact_id IN (?, ${TRAIL_LEVEL})
      ORDER BY cur.artifact_id DESC, att.id`,
   );
-  const pending = db.prepare<[number, string, string], PendingRow>(
+  const pending = db.prepare<[number, string, string, number], PendingRow>(
     `SELECT att.id, att.name, att.git_commit, att.target_artifacts_json
      FROM pending_bindings pb JOIN attestations att ON att.id = pb.attestation_id
-     WHERE pb.trail_id = ? AND pb.reference_name = ? AND pb.git_commit = ? ORDER BY att.id`,
+     WHERE pb.trail_id = ? AND pb.reference_name = ? AND pb.git_commit = ? ORDER BY att.id LIMIT ?`,
   );
   const latestPending = db.prepare<[number, string, string, string], { attestation_id: number }>(
     `SELECT pb.attestation_id FROM pending_bindings pb JOIN attestations att ON att.id = pb.attestation_id
@@ -137,12 +137,12 @@ export function attestationStore(db: Db, { newId }: SchemaSources, { onAttested 
      ORDER BY pb.attestation_id DESC LIMIT 1`,
   );
   // A report by fingerprint is bound to every artifact of the fingerprint that its trail has.
-  const byFingerprint = db.prepare<{ trail: number; fingerprint: string }, { id: number; name: string }>(
+  const byFingerprint = db.prepare<{ trail: number; fingerprint: string; limit: number }, { id: number; name: string }>(
     `SELECT DISTINCT att.id, att.name
      FROM artifacts a JOIN attestation_bindings b ON b.artifact_id = a.id
        JOIN attestations att ON att.id = b.attestation_id
      WHERE a.trail_id = @trail AND a.fingerprint = @fingerprint AND att.artifact_fingerprint = @fingerprint
-     ORDER BY att.id`,
+     ORDER BY att.id LIMIT @limit`,
   );
   const boundTo = db.prepare<[number], { name: string; created_at: number }>(
     `SELECT att.name, att.created_at FROM attestation_bindings b JOIN attestations att ON att.id = b.attestation_id
@@ -154,10 +154,14 @@ export function attestationStore(db: Db, { newId }: SchemaSources, { onAttested 
   );
 
   /** The records that can be bound to a new artifact because they waited for its reference name and commit. */
-  const pendingCandidates = (trailId: number, { referenceName, gitCommit }: BindingTarget): BindingCandidate[] =>
+  const pendingCandidates = (
+    trailId: number,
+    { referenceName, gitCommit }: BindingTarget,
+    limit: number,
+  ): BindingCandidate[] =>
     referenceName === null || gitCommit === null
       ? []
-      : pending.all(trailId, referenceName, gitCommit).map((row) => ({
+      : pending.all(trailId, referenceName, gitCommit, limit).map((row) => ({
           id: row.id,
           name: row.name,
           attestationId: String(row.id),
@@ -211,10 +215,11 @@ export function attestationStore(db: Db, { newId }: SchemaSources, { onAttested 
     /**
      * The earlier records that can be bound to a new artifact: the candidates for pendingFor, in the order of their
      * reports (semantics 3.2).
+     * @param limit most of a kind: those by its fingerprint, and those that waited for its name
      */
-    listBindingCandidates(trailId: number, artifact: BindingTarget): BindingCandidate[] {
+    listBindingCandidates(trailId: number, artifact: BindingTarget, limit: number): BindingCandidate[] {
       return [
-        ...byFingerprint.all({ trail: trailId, fingerprint: artifact.fingerprint }).map(({ id, name }) => ({
+        ...byFingerprint.all({ trail: trailId, fingerprint: artifact.fingerprint, limit }).map(({ id, name }) => ({
           id,
           name,
           attestationId: String(id),
@@ -222,7 +227,7 @@ export function attestationStore(db: Db, { newId }: SchemaSources, { onAttested 
           targetArtifacts: [],
           commit: null,
         })),
-        ...pendingCandidates(trailId, artifact),
+        ...pendingCandidates(trailId, artifact, limit),
       ].sort((a, b) => a.id - b.id);
     },
     /** The latest record of every name in a trail, by artifact id; the trail's own under null. */

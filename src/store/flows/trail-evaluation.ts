@@ -7,7 +7,8 @@
 import { evaluateLegacyArtifact, buildLegacyAttestationStatuses } from "../../domain/compliance/artifact.ts";
 import type { State } from "../../domain/compliance/artifact.ts";
 import { evaluateTrail } from "../../domain/compliance/trail.ts";
-import type { TrailStatus } from "../../domain/compliance/trail.ts";
+import type { TrailFacts, TrailStatus } from "../../domain/compliance/trail.ts";
+import { findTrailSizeProblem } from "../../domain/compliance/trail-size.ts";
 import type { AttestationFact } from "../../domain/compliance/attestation.ts";
 import type { Template, TemplateAttestation } from "../../domain/flow-template/template.ts";
 import type { ArtifactInTrailRow, artifactStore } from "./artifacts.ts";
@@ -16,6 +17,7 @@ import type { FlowChanges } from "./changes.ts";
 import type { flowStore } from "./flows.ts";
 import type { TrailRow } from "./trails.ts";
 import type { templateStore } from "./templates.ts";
+import { badRequest } from "../../errors.ts";
 import type { Db } from "../db/types.ts";
 
 type EvaluationParts = Pick<FlowChanges, "onTrailChanged" | "onArtifactChanged"> & {
@@ -52,6 +54,9 @@ export type OverrideFact = {
   type: string;
 };
 
+/** `grows`: the name of the trail if it may have more than before, which has its limits; else null. */
+type Growth = { grows: string | null };
+
 /** The id of a record that does not exist yet. */
 export const NOT_RECORDED = "";
 
@@ -69,6 +74,19 @@ function withFact(
   }
   return { ...trail, facts };
 }
+
+const toFacts = (trail: LoadedTrail, at: number): TrailFacts => ({
+  template: trail.template,
+  flowTemplateId: trail.templatePublicId,
+  evaluatedAt: at,
+  trailAttestations: trail.facts.get(null) ?? [],
+  artifacts: trail.artifacts.map((row) => ({
+    artifactId: row.public_id,
+    fingerprint: row.fingerprint,
+    referenceName: row.reference_name,
+    attestations: trail.facts.get(row.id) ?? [],
+  })),
+});
 
 /** A trail without its artifacts and facts. */
 type SubjectRow = {
@@ -120,24 +138,16 @@ export function trailEvaluationStore(
   }
 
   /** The verdicts that follow from the facts of a trail. Stores nothing. */
-  function evaluateFacts(trail: LoadedTrail, at: number) {
-    const result = evaluateTrail({
-      template: trail.template,
-      flowTemplateId: trail.templatePublicId,
-      evaluatedAt: at,
-      trailAttestations: trail.facts.get(null) ?? [],
-      artifacts: trail.artifacts.map((row) => ({
-        artifactId: row.public_id,
-        fingerprint: row.fingerprint,
-        referenceName: row.reference_name,
-        attestations: trail.facts.get(row.id) ?? [],
-      })),
-    });
-    return { rows: trail.artifacts, result };
-  }
+  const evaluateFacts = (trail: LoadedTrail, at: number) => ({
+    rows: trail.artifacts,
+    result: evaluateTrail(toFacts(trail, at)),
+  });
 
-  function store(trail: LoadedTrail, at: number): TrailStatus {
-    const { rows, result } = evaluateFacts(trail, at);
+  function store(trail: LoadedTrail, at: number, { grows }: Growth): TrailStatus {
+    const facts = toFacts(trail, at);
+    const problem = grows === null ? null : findTrailSizeProblem(grows, facts);
+    if (problem !== null) throw badRequest(problem);
+    const [rows, result] = [trail.artifacts, evaluateTrail(facts)];
     const status = result.compliance_status;
     setStatus.run(JSON.stringify(status), JSON.stringify(result.reasons), at, trail.id);
     if (trail.state !== status.status) setState.run(status.status, trail.id);
@@ -173,9 +183,10 @@ export function trailEvaluationStore(
     /**
      * Evaluates a trail and everything in it, and stores the verdicts.
      * @param at epoch seconds of the event that caused it (semantics 4.3, evaluated_at).
+     * @throws AppError 400 for one that grew beyond its limits (domain/compliance/trail-size.ts)
      */
-    evaluate(trailId: number, at: number): TrailStatus {
-      return store(load(trailId), at);
+    evaluate(trailId: number, at: number, growth: Growth = { grows: null }): TrailStatus {
+      return store(load(trailId), at, growth);
     },
 
     /**
@@ -184,12 +195,13 @@ export function trailEvaluationStore(
      */
     evaluateRecorded(
       trail: LoadedTrail,
-      { fact, targets }: { fact: AttestationFact; targets: readonly (number | null)[] },
+      { fact, targets, grows }: { fact: AttestationFact; targets: readonly (number | null)[] } & Growth,
       at: number,
     ): TrailStatus {
       return store(
         withFact(trail, { name: fact.name, targets }, () => fact),
         at,
+        { grows },
       );
     },
 

@@ -155,7 +155,7 @@ test("records wait for a name and a commit, and keep waiting for further artifac
   const byFingerprint = made("c", { artifact_fingerprint: FINGERPRINT }).id;
   bind(byFingerprint, "c");
   const candidates = (referenceName: string | null, fingerprint = FINGERPRINT) =>
-    attestations.listBindingCandidates(t.id, { fingerprint, referenceName, gitCommit: COMMIT }).map(({ id }) => id);
+    attestations.listBindingCandidates(t.id, { fingerprint, referenceName, gitCommit: COMMIT }, 10).map(({ id }) => id);
   assert.equal(candidates("app"), [a, again, other, byFingerprint]);
   assert.equal(candidates("app"), candidates("app"));
   assert.equal(
@@ -164,7 +164,7 @@ test("records wait for a name and a commit, and keep waiting for further artifac
   );
   assert.equal(
     attestations
-      .listBindingCandidates(t.id, { fingerprint: FINGERPRINT, referenceName: "app", gitCommit: COMMIT })
+      .listBindingCandidates(t.id, { fingerprint: FINGERPRINT, referenceName: "app", gitCommit: COMMIT }, 10)
       .at(-1),
     {
       id: byFingerprint,

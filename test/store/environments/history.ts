@@ -117,7 +117,7 @@ export function history(seed: number) {
       });
     if (known) store.artifacts.update(id, { ...known, git_commit: commit, filename: `app-${random(3)}` }, clock.at);
     const artifact = { fingerprint: at.fingerprint, referenceName: at.referenceName, gitCommit: commit };
-    const candidates = store.attestations.listBindingCandidates(trail.id, artifact);
+    const candidates = store.attestations.listBindingCandidates(trail.id, artifact, 100);
     const received = new Set(findPendingAttestations(artifact, candidates));
     for (const candidate of candidates)
       if (received.has(candidate.attestationId))

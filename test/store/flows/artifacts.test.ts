@@ -142,7 +142,7 @@ test("lists binding candidates in the order of their reports, each once", () => 
   wait("d", other);
   const of = (fingerprint: string, referenceName: string | null, gitCommit = sha1) =>
     store.attestations
-      .listBindingCandidates(t.id, { fingerprint, referenceName, gitCommit })
+      .listBindingCandidates(t.id, { fingerprint, referenceName, gitCommit }, 10)
       .map(({ id, name }) => [id, name]);
   assert.equal(of(F0, "server"), [
     [first, "a"],
