@@ -204,7 +204,7 @@ test("the overview says what fails and why, and escapes what was reported", asyn
     "baseline v1",
     "unit-tests",
     "1 running , 1 failing",
-    "Every trail that changed in the last 7 days is compliant.",
+    "No trail that changed in the last 7 days is incomplete or non-compliant.",
     "1 trail · latest compliant",
   ])
     assert.ok(text.includes(part), `${part} in ${text}`);
@@ -217,7 +217,7 @@ test("the overview says what fails and why, and escapes what was reported", asyn
   for (const [href, words] of [
     ["environments?state=COMPLIANT", "0 <small>"],
     ["environments?state=NON-COMPLIANT", "1 non-compliant"],
-    ["environments/production", '1<span class="t-word"> running</span>,'],
+    ["environments/production", '<span>1<span class="t-word"> running</span>,'],
     ["environments/production?show=failing", "1 failing"],
     [`deployments?from=${day(-13)}`, "1</a>"],
     [`deployments?from=${day(-13)}`, "All 1"],

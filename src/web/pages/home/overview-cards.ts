@@ -178,9 +178,9 @@ function running(to: Visit["to"], environment: Environment): Html {
   const words =
     total === 0
       ? "nothing"
-      : html`<a href="${to.environment(name)}">${formatNumber(total)}<span class="t-word"> running</span>${
+      : html`<a href="${to.environment(name)}"><span>${formatNumber(total)}<span class="t-word"> running</span>${
           failing > 0 && ","
-        }</a>`;
+        }</span></a>`;
   const fails = failing > 0 && html` <a href="${list("failing")}">${formatNumber(failing)} failing</a>`;
   const bar = segments(parts, sentence);
   return html`<div class="seg-cell"><span class="sub num"><span>${words}${fails}</span></span>${bar}</div>`;
@@ -197,7 +197,7 @@ export function trailsCard(visit: Visit, { trails, flows }: Overview): Html {
         ? nothing(
             flows.total === 0
               ? "Trails that are incomplete or not compliant are listed here."
-              : `Every trail that changed in the last ${days} days is compliant.`,
+              : `No trail that changed in the last ${days} days is incomplete or non-compliant.`,
           )
         : table({
             caption: "Trails that need attention",

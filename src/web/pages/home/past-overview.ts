@@ -79,7 +79,7 @@ function failingThen(visit: Visit, { failing, running, environments }: PastOverv
     note: failingCount(visit, running),
     body:
       failing.length > 0
-        ? html`<ul class="rows">${failing.map((artifact) => failingRow(visit, artifact))}</ul>`
+        ? html`<ul class="rows failing">${failing.map((artifact) => failingRow(visit, artifact))}</ul>`
         : nothing(
             environments.total === 0
               ? "No environment existed, so nothing was evaluated."
