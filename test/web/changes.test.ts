@@ -91,7 +91,19 @@ test("filters by kind, by environment and by time, and figures are links to what
   assert.match(visibleText(quiet), /No change matches/);
   const byTime = await browser.get(`/${at.org}/changes?view=time`);
   assert.equal(headingsOf(byTime), ["By time"]);
-  assert.match(visibleText(byTime), /in production/);
+  assert.match(visibleText(byTime), /(?<!in )production turned non-compliant/);
+  assert.not.match(visibleText(byTime), /The environment/);
+});
+
+test("what the head says is of all kinds, as the figures are", async () => {
+  const { at, browser, quiet } = await world();
+  const text = visibleText(await browser.get(`/${at.org}/changes?kind=stale`));
+  for (const part of ["1 environment turned non-compliant.", "Verdicts changed 2", "No change matches"])
+    assert.ok(text.includes(part), `${part} in ${text}`);
+  runningIn(server).report(at, quiet, [running("job:1", freshFingerprint())]);
+  const other = visibleText(await browser.get(`/${at.org}/changes?environment=quiet&kind=stale`));
+  for (const part of ["No verdict changed.", "Other artifact changes 1", "No change matches"])
+    assert.ok(other.includes(part), `${part} in ${other}`);
 });
 
 test("a wrong filter says so at its field, and keeps what was typed", async () => {

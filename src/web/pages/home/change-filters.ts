@@ -22,8 +22,8 @@ const GROUPS: Readonly<Record<string, Group>> = {
   verdicts: { text: "Verdicts changed", choice: "Verdicts", kinds: ["verdict"] },
   upgrades: { text: "Upgrades", choice: "Upgrades", kinds: ["upgraded"] },
   running: {
-    text: "Starts and exits",
-    choice: "Starts, exits, scaling",
+    text: "Other artifact changes",
+    choice: "Starts, exits, scaling, provenance",
     kinds: ["started", "exited", "scaled", "provenance"],
   },
   rules: { text: "Rules", choice: "Rules", kinds: ["policy", "allowlist"] },

@@ -23,6 +23,8 @@ type Row = {
   change: ListedChange;
   mark: Value;
   title: Value;
+  /** Whether the title says what the environment did, without naming it. */
+  isOfPlace?: boolean;
   sub?: Value;
   cause?: Html | null;
   more?: Value;
@@ -113,19 +115,19 @@ function wordsOfRun(run: readonly ListedChange[]): Value {
 }
 
 const placeOf = ({ to }: Pick<Visit, "to">, { environment_name: place }: ListedChange): Html | null =>
-  place === null
-    ? null
-    : html` <span class="muted">in</span> <a href="${to.environment(place)}"><bdi>${place}</bdi></a>`;
+  place === null ? null : html`<a class="whole" href="${to.environment(place)}"><bdi>${place}</bdi></a>`;
 
-function changeRow(
-  { now, to }: Visit,
-  { change, mark, title, sub, cause, more, link, look }: Row,
-  isMixed: boolean,
-): Html {
-  const { timestamp } = change;
-  const where = isMixed && placeOf({ to }, change);
-  return html`<li${look !== undefined && html` class="${look}"`}>${moment(timestamp, now)}${mark}<div><span
-class="change">${title}${where}</span>${cause}${sub && html`<span class="sub">${sub}</span>`}${more}</div>${link}</li>`;
+function titleOf(visit: Pick<Visit, "to">, { change, title, isOfPlace = false }: Row, isMixed: boolean): Html {
+  const place = isMixed ? placeOf(visit, change) : null;
+  if (isOfPlace) return html`${place ?? html`<b>The environment</b>`} ${title}`;
+  return html`${title}${place && html` <span class="muted">in</span> ${place}`}`;
+}
+
+function changeRow(visit: Visit, row: Row, isMixed: boolean): Html {
+  const { change, mark, sub, cause, more, link, look } = row;
+  const below = html`${cause}${sub && html`<span class="sub">${sub}</span>`}${more}`;
+  return html`<li${look !== undefined && html` class="${look}"`}>${moment(change.timestamp, visit.now)}${mark}<div><span
+class="change">${titleOf(visit, row, isMixed)}</span>${below}</div>${link}</li>`;
 }
 
 const ICONS: Readonly<Record<ListedChange["kind"], IconName>> = {
@@ -165,6 +167,7 @@ function rowOf(visit: Visit, change: ListedChange): Row {
       return {
         ...common,
         title: "stopped reporting",
+        isOfPlace: true,
         sub: html`last report ${moment(change.last_reported_at ?? 0, visit.now)}; what is shown may be out of date`,
         link:
           change.environment_name !== null &&
@@ -196,7 +199,8 @@ function artifactRow(visit: Visit, change: ListedChange): Parts {
   if (artifact === null)
     return {
       ...verdict,
-      title: html`<b>The environment</b> ${turned}`,
+      title: turned,
+      isOfPlace: true,
       cause: fails ? causesLine(change) : null,
       sub: null,
       link: snapshot,

@@ -128,8 +128,8 @@ environment.</span></p>`;
 <div class="stack">${placesCard(visit, changes)}${visit.moment === null && subscribeCard(visit)}</div></div>`;
 }
 
-/** The most important fact, in one sentence. */
-function findingOf({ turned, pagination, counts }: Listed): string {
+/** The most important fact of the period, in one sentence: of all kinds, as the figures are. */
+function findingOf({ turned, counts }: Listed): string {
   const parts = [
     turned.non_compliant > 0 &&
       `${formatNumber(turned.non_compliant)} ${
@@ -139,7 +139,7 @@ function findingOf({ turned, pagination, counts }: Listed): string {
     turned.non_compliant === 0 && (counts.stale ?? 0) > 0 && `${formatNumber(counts.stale ?? 0)} not reporting`,
   ].filter((part) => part !== false);
   if (parts.length > 0) return `${parts.join(", ")}.`;
-  if (pagination.total === 0) return "Nothing changed.";
+  if (Object.values(counts).every((number) => (number ?? 0) === 0)) return "Nothing changed.";
   return (counts.verdict ?? 0) === 0 ? "No verdict changed." : "No environment has another verdict than before.";
 }
 
@@ -240,13 +240,16 @@ function quiet({ to, query }: Visit, { unchanged, unchanged_total: total }: List
 
 function placesCard(
   visit: Visit,
-  { environments, environments_total: total, counts, pagination }: Listed,
+  { data, environments, environments_total: total, counts, pagination }: Listed,
 ): Html | null {
   if (pagination.total === 0) return null;
+  const silent = new Set(data.flatMap((one) => (one.kind === "stale" ? [one.environment_name] : [])));
   const rows = environments.slice(0, 12).map(({ name, total: own, compliant_after: verdict, last_snapshot: last }) => {
-    const mark = last === null ? icon("alert") : stateIcon(stateOfVerdict(verdict));
-    const link = html`<a class="grow name" href="${visit.here({ environment: name })}"><bdi>${name}</bdi></a>`;
-    return html`<li>${mark}${link}${count(own)}</li>`;
+    const mark = last === null ? icon("server") : stateIcon(stateOfVerdict(verdict));
+    const late =
+      silent.has(name) && html`<span class="st wait">${icon("alert")}<span class="vh">Not reporting</span></span>`;
+    const link = html`<a class="grow name cut" href="${visit.here({ environment: name })}"><bdi>${name}</bdi></a>`;
+    return html`<li>${mark}${link}${late}${count(own)}</li>`;
   });
   const others = total - rows.length;
   const whole = html`<a class="grow name" href="${visit.here({ kind: "people" })}">People and records</a>`;
