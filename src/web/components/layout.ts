@@ -193,14 +193,17 @@ export const reasonsBox = ({
   title,
   reasons,
   actions,
+  mark,
 }: {
   state?: "bad" | "wait" | "ok" | "none";
+  /** In place of the icon of the state. */
+  mark?: IconName;
   title: Value;
   reasons: readonly Value[];
   actions?: Value;
 }): Html => {
   const look = { bad: "x-circle-fill", wait: "hourglass", ok: "check-circle-fill", none: "info" } as const;
-  return html`<div class="why why-${state}">${icon(look[state])}<div><h2>${title}</h2>${
+  return html`<div class="why why-${state}">${icon(mark ?? look[state])}<div><h2>${title}</h2>${
     reasons.length > 0 && html`<ul>${reasons.map((reason) => html`<li>${reason}</li>`)}</ul>`
   }${actions && html`<div class="why-do">${actions}</div>`}</div></div>`;
 };

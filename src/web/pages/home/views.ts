@@ -105,7 +105,7 @@ const content = ({ to }: Visit, title: string | null, main: Html): Content => ({
   main: html`${pageHead({
     title: title === null ? "Views" : html`<bdi>${title}</bdi>`,
     ...(title === null
-      ? { sub: "Lists with their filters, under names. Filter a list, and choose Save view there." }
+      ? { sub: "Lists that were saved with their filters. To add one, filter a list and choose Save view there." }
       : {}),
   })}${main}`,
 });
@@ -146,7 +146,7 @@ const viewTable = (visit: Visit, views: readonly View[], caption: string): Html 
       { text: "Name", className: "w-most" },
       { text: "By", className: "w-time" },
       { text: "Changed", isRight: true, className: "w-time" },
-      { text: "Actions", isHidden: true, isRight: true },
+      { text: "Actions", isHidden: true, isRight: true, className: "w-time" },
     ],
     rows: views.map((view) => viewRow(visit, view)),
   });
@@ -167,7 +167,7 @@ function viewRow(visit: Visit, view: View): Html {
 class="vh"> ${view.name}</span></a>`;
   const actions =
     mayChange(visit, view) &&
-    html`<span class="row-actions">${link("rename", "Rename")}${link("delete", "Delete…")}</span>`;
+    html`<span class="row-actions beside">${link("rename", "Rename")}${link("delete", "Delete…")}</span>`;
   return html`<tr>${name}<td data-l="By"><bdi class="cut">${view.created_by}</bdi></td>
 <td class="r" data-l="Changed">${time(view.last_modified_at, now)}</td><td class="r">${actions}</td></tr>`;
 }
@@ -179,6 +179,7 @@ function problemBox(visit: Visit, view: View): Html | null {
     ? null
     : reasonsBox({
         state: "wait",
+        mark: "alert",
         title: html`<bdi>${view.name}</bdi> has nothing to show`,
         reasons: [problem],
         actions:
