@@ -247,7 +247,7 @@ test("why is answered from the stored explanation of then", async () => {
   assert.not.match(shown, /Re-evaluate /);
   const later = await then(given, `/why?environment=production&snapshot=2&fingerprint=${given.fingerprint}`);
   assert.match(visibleText(later), "Snapshot #2 was taken after that moment");
-  assert.match(visibleText(await then(given, "/why?flow=f&trail=t")), "Not kept as of then");
+  assert.match(visibleText(await then(given, "/why?flow=f&trail=t")), "No history");
 });
 
 test("policies have their versions of then", async () => {
@@ -301,7 +301,7 @@ test("an artifact shows where it ran then", async () => {
 test("a page whose facts have no history says so, and leads to the present", async () => {
   const given = await story();
   const page = await then(given, "/settings/members");
-  assert.match(visibleText(page), "Not kept as of then What this page shows is stored as it is now.");
+  assert.match(visibleText(page), "No history What this page shows is stored only as it is now.");
   const [, href = ""] =
     /<a class="btn" href="([^"]*)">[^<]*<svg[^>]*>.{0,80}<\/svg>Show it as of now/.exec(page.text) ?? [];
   assert.not.match(href, "at=");

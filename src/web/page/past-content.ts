@@ -2,7 +2,7 @@
 import { AppError } from "../../errors.ts";
 import { STATUS_BY_ERROR } from "../../http/response.ts";
 import { linkButton } from "../components/layout.ts";
-import { notKept, presentNote } from "./past-notes.ts";
+import { NOT_KEPT, notKept, presentNote } from "./past-notes.ts";
 import { html } from "../html.ts";
 import { errorContent } from "./error-pages.ts";
 import { inWords } from "./field-words.ts";
@@ -34,10 +34,10 @@ export async function showThen(
 const PRESENT = "This page shows the present. What it leads to is as of that moment.";
 
 const notKeptContent = (visit: Visit): Content => ({
-  title: "Not kept as of then",
+  title: NOT_KEPT,
   section: null,
   crumbs: [],
-  main: html`<h1 class="vh">Not kept as of then</h1>${notKept(visit, "What this page shows")}`,
+  main: html`<h1 class="vh">${NOT_KEPT}</h1>${notKept(visit, "What this page shows")}`,
 });
 
 /** What the person may not see stays hidden; a text that names no moment is shown with what is wrong with it. */

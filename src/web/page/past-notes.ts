@@ -5,13 +5,16 @@ import type { Content, Visit } from "./page.ts";
 import { icon } from "../components/icon.ts";
 import { empty, linkButton } from "../components/layout.ts";
 
+/** What stands above what is stored only as it is now. */
+export const NOT_KEPT = "No history";
+
 /** In place of what is not kept. @param what subject of a sentence in the singular, such as "The log" */
 export const notKept = ({ here, to, org }: Pick<Visit, "here" | "to" | "org">, what: string): Html =>
   html`<section class="card">${empty({
     icon: "history",
-    title: "Not kept as of then",
-    text: `${what} is stored as it is now. As of a moment there are snapshots of environments with their verdicts, where
-artifacts ran, policy versions, and why a verdict was as it was.`,
+    title: NOT_KEPT,
+    text: `${what} is stored only as it is now. The past has the snapshots of environments with their verdicts, where
+artifacts ran, the versions of policies, and why a verdict was as it was.`,
     actions: [
       linkButton(here({ at: null }), "Show it as of now", { icon: "clock" }),
       org !== "" && linkButton(to.organization(), "Overview as of then", { icon: "home" }),

@@ -70,7 +70,7 @@ function artifactRow(visit: Visit, artifact: ListedArtifact, place: Place): Html
   const why = value === "" ? null : visit.to.whyArtifact(place.environment, place.index, value);
   const details = detailsOf(visit, artifact, { why, place });
   const sub = html`<div class="sub">${value === "" ? html`<span>no fingerprint</span>` : fingerprint(value)}${
-    change && tag(change)
+    change && annotation.now > 0 && tag(change)
   }</div>`;
   const title =
     href === null

@@ -121,7 +121,7 @@ const orderOf = ({ query }: Visit): { sort: Sort; direction: "asc" | "desc" } =>
 const showList = listPage({
   title: "Environments",
   section: "environments",
-  sub: "What runs, and whether it may.",
+  sub: "What runs, and whether it is allowed to.",
   create: { operation: createEnv, text: "New environment" },
   what: ["environment", "environments"],
   read: pageFrom(listEnvs, (visit) => {
@@ -168,7 +168,7 @@ const showList = listPage({
 const showListThen = listPage({
   title: "Environments",
   section: "environments",
-  sub: "What ran then, and whether it might.",
+  sub: "What ran then, and whether it was allowed to.",
   what: ["environment", "environments"],
   read: pageFrom(listPastEnvironments, ({ query, moment }) => ({
     query: { at: moment?.text ?? "", name: query.get("name"), state: oneOf(query, "state", STATES) },
@@ -184,7 +184,7 @@ const showListThen = listPage({
     title: "No environment existed then",
     text: "Environments are listed from the moment on at which they were created, until they were archived.",
   },
-  none: "The search looks for a part of the present name, the states are those of then.",
+  none: "The search looks for a part of the name that an environment has now. The states are those of that moment.",
 });
 
 /** Times begin with the latest one, states with those that fail. */

@@ -37,7 +37,7 @@ export async function logTab(visit: Visit, environment: ShownEnvironment, past: 
     columns: [
       { text: "Snapshot" },
       { text: "State", className: "w-st" },
-      { text: "Running", className: "w-seg" },
+      { text: past === null ? "Running" : "Ran", className: "w-seg" },
       { text: "In force for", isRight: true },
       { text: "Taken", isRight: true },
     ],

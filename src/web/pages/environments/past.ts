@@ -79,10 +79,13 @@ export function pastEnvironmentRow(
 ): Html {
   const { name, type, policies, snapshot_index: index, last_changed_at: changed } = environment;
   const { compliant_count: compliant, non_compliant_count: failing, unknown_count: unknown } = environment;
-  const inForce = policies.map((one) => (one.version === null ? one.name : `${one.name} v${one.version}`)).join(", ");
+  const inForce = policies.map(
+    ({ name: policy, version }, at) =>
+      html`${at > 0 && ", "}<span class="whole">${policy}${version !== null && ` v${version}`}</span>`,
+  );
   const shortly = policies.length === 1 ? "1 policy" : `${policies.length} policies`;
   const attached = policies.length === 0 ? "no policy" : isShort ? shortly : inForce;
-  const sub = html`<span>${typeName(type)}${type !== "logical" && ` · ${attached}`}</span>${
+  const sub = html`<span>${typeName(type)}${type !== "logical" && html` · ${attached}`}</span>${
     environment.archived_since && tag("archived since", "archive")
   }`;
   const ran =

@@ -133,7 +133,9 @@ function reasonsOf(visit: Visit, artifact: Artifact): Value[] {
   if (compliant === true && allowlist) {
     const { user_name: name, description, expires_at: end } = allowlist;
     const until = end !== undefined && html`, until ${time(end, visit.now)}`;
-    return [html`Accepted by <bdi>${name}</bdi>${until}${description !== "" && html`: ${description}`}`];
+    return [
+      html`Accepted by <bdi>${name}</bdi>${until}${description !== "" && html`: <q class="prose">${description}</q>`}`,
+    ];
   }
   if (compliant !== false) return [];
   const shown = causes.slice(0, MAX_CAUSES).map((cause) => causeItem(visit, cause));
