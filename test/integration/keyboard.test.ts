@@ -244,7 +244,7 @@ inBrowser("keys of one character can be switched off in the account", () =>
   as(
     ADMIN,
     async ({ page, click }) => {
-      await page.getByLabel("Keys of one character").selectOption("off");
+      await page.getByLabel("Single-key shortcuts").selectOption("off");
       await page.locator("form:has(#choose-keys)").getByRole("button", { name: "Save" }).click();
       await page.locator("#frame[data-keys=off]").waitFor();
       await page.goto(`${told().server.url}/acme`);

@@ -243,7 +243,7 @@ const CHOICES: Readonly<Record<PreferenceName, string>> = {
   theme: "Theme",
   navigation: "Navigation on wide windows",
   density: "Tables",
-  keys: "Keys of one character",
+  keys: "Single-key shortcuts",
 };
 
 /** What a person chooses for this browser. */
