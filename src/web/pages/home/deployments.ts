@@ -29,7 +29,7 @@ export const deploymentsPage = page({
   show: listPage({
     title: "Deployments",
     section: "environments",
-    sub: "Starts of artifacts that were reported to a flow.",
+    sub: `Starts of artifacts that were reported to a flow, of the last ${DAYS} days unless you choose others.`,
     what: ["deployment", "deployments"],
     read: pageFrom(listDeployments, (visit) => ({
       query: {

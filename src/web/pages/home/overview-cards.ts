@@ -177,7 +177,7 @@ function running(to: Visit["to"], environment: Environment): Html {
       .join(", ") || "Nothing is running";
   const words =
     total === 0
-      ? "nothing"
+      ? html`nothing<span class="t-word"> running</span>`
       : html`<a href="${to.environment(name)}"><span>${formatNumber(total)}<span class="t-word"> running</span>${
           failing > 0 && ","
         }</span></a>`;
