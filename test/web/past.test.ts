@@ -114,6 +114,17 @@ test("the overview shows what failed then, by its stored verdict", async () => {
   assert.match(present, "staging");
 });
 
+test("the overview says which environment was evaluated with an older version of a policy", async () => {
+  const { at, browser } = await story();
+  const other = world.environment(at, { name: "other" });
+  world.attach(at, other, "baseline");
+  world.report(at, other, [running("shell:1", freshFingerprint())]);
+  const moment = pass(3_600);
+  pass(60);
+  const shown = visibleText(await show(browser, `/${at.org}?at=${text(moment)}`));
+  assert.match(shown, /Rules in force baseline (?:production \(v1\), other|other, production \(v1\)) v2/);
+});
+
 test("an environment is that of its snapshot in force, and its later snapshots did not exist", async () => {
   const given = await story();
   const shown = visibleText(await then(given, "/environments/production"));

@@ -110,12 +110,17 @@ function environmentsThen(visit: Visit, { environments }: PastOverview): Html {
   });
 }
 
-function policiesThen({ to }: Visit, { policies }: PastOverview): Html {
+function policiesThen({ to }: Visit, { policies, environments: { items: shown } }: PastOverview): Html {
+  const versionIn = (place: string, policy: string): number | null =>
+    shown.find(({ name }) => name === place)?.policies.find(({ name }) => name === policy)?.version ?? null;
   const rows = policies.items.map(({ name, version, environments, environment_count: places }) => {
     const rest = places - environments.length;
-    const users = html`<div class="sub">${environments.join(", ")}${
-      rest > 0 && ` and ${formatNumber(rest)} more`
-    }</div>`;
+    // An environment keeps the version with which it was evaluated until its next evaluation.
+    const named = environments.map((place) => {
+      const own = versionIn(place, name);
+      return own === null || own === version ? place : `${place} (v${own})`;
+    });
+    const users = html`<div class="sub">${named.join(", ")}${rest > 0 && ` and ${formatNumber(rest)} more`}</div>`;
     if (version === null) return html`<li>${icon("alert")}<div class="grow">${name}${users}</div></li>`;
     return html`<li>${icon("law")}<div class="grow"><a class="name" href="${to.policy(name)}"><bdi>${name}</bdi></a>${
       users
