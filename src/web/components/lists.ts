@@ -180,7 +180,8 @@ function filterField({ query, here }: Pick<Visit, "query" | "here">, item: Filte
         html`<option value="${choice.value}"${choice.value === value && html` selected`}>${choice.text}</option>`,
     )}</select>`;
   if (item.kind === "day") {
-    const input = html`<input class="field" type="date" name="${name}" value="${value}">`;
+    // The address may have a time of that day.
+    const input = html`<input class="field" type="date" name="${name}" value="${value.slice(0, 10)}">`;
     return html`<label class="filter-day">${label}${input}</label>`;
   }
   if (item.kind === "text") return html`<input class="field" ${attributes}>`;

@@ -43,8 +43,8 @@ export const deploymentsPage = page({
     filters: async (visit) => [
       await environmentFilter(visit),
       await repositoryFilter(visit),
-      { kind: "text", name: "from", label: "From, as 2026-01-31" },
-      { kind: "text", name: "to", label: "To, as 2026-01-31" },
+      { kind: "day", name: "from", label: "From (UTC)" },
+      { kind: "day", name: "to", label: "To (UTC)" },
     ],
     caption: "Deployments, newest first",
     columns: DEPLOYMENT_COLUMNS,
