@@ -263,6 +263,17 @@ test("a snapshot that a policy turned says so, where no artifact changed", async
   assert.match(await show(path(`/${name}/3`)), new RegExp(`${second} v1 attached by Reporter ?, the verdict stays`));
 });
 
+test("a new version of a policy that a report brings into force is nothing that its reporter did", async () => {
+  const name = world.environment(at);
+  const policy = await server.given.policy(at, { yaml: "artifacts: {}\n" });
+  world.attach(at, name, policy);
+  world.report(at, name, [running("api:1.0", freshFingerprint())]);
+  await server.given.policy(at, { name: policy, yaml: "artifacts:\n  provenance: {required: false}\n" });
+  world.report(at, name, [running("api:2.0", freshFingerprint())]);
+  const text = await show(path(`/${name}`));
+  assert.match(text, new RegExp(`${policy} v1 to v2 with a report of Reporter ?, the verdict stays`));
+});
+
 test("what did not change is folded, and a search narrows all kinds", async () => {
   const name = world.environment(at);
   const [web, db] = [freshFingerprint(), freshFingerprint()];

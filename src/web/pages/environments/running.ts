@@ -12,7 +12,7 @@ import type { Visit } from "../../page/page.ts";
 import { artifactHref, artifactName, artifactRows, changeOf } from "./artifact-rows.ts";
 import type { ListedArtifact, ShownSnapshot } from "./artifact-rows.ts";
 import { historyCard } from "./history.ts";
-import { causeOfTurn, wordOfVerdict } from "./turn-words.ts";
+import { byWhom, causeOfTurn, wordOfVerdict } from "./turn-words.ts";
 import type { ShownEnvironment } from "./types.ts";
 
 const PER_PAGE = 25;
@@ -114,7 +114,7 @@ function artifactsCard(
           caption: `Artifacts of snapshot ${snapshot.index}`,
           columns: [
             { text: "Artifact" },
-            { text: visit.moment ? "State then" : "State", className: "w-st" },
+            { text: visit.moment ? "State then" : "State", className: "w-verdict" },
             { text: "Flow and trail" },
             { text: "Inst.", isRight: true },
             { text: "Since", isRight: true },
@@ -201,9 +201,9 @@ function turnItems(visit: Visit, { turn }: ShownSnapshot): Html[] {
       changed: `v${before} to v${after}`,
     };
     return html`<li><span class="diffmark">${icon("law")}</span><div class="grow"><a class="name"
-href="${visit.to.policy(name)}"><bdi>${name}</bdi></a><div class="sub">${words[change]}${
-      turn.user_name !== "" && html` by <bdi>${turn.user_name}</bdi>`
-    }${!isTurned && ", the verdict stays"}</div></div></li>`;
+href="${visit.to.policy(name)}"><bdi>${name}</bdi></a><div class="sub">${words[change]}${byWhom(turn)}${
+      !isTurned && ", the verdict stays"
+    }</div></div></li>`;
   });
   // The head names the only policy.
   return isTurned ? [head, ...(policies.length > 1 ? policies : [])] : policies;

@@ -22,7 +22,13 @@ export function causeOfTurn(visit: Visit, turn: Turn): Value {
   return html`${words ?? ofOther}${member !== null && html` in <bdi>${member}</bdi>`}`;
 }
 
-const by = ({ user_name: user }: Turn): Html | null => (user === "" ? null : html` by <bdi>${user}</bdi>`);
+const by = ({ user_name: user }: Pick<Turn, "user_name">): Html | null =>
+  user === "" ? null : html` by <bdi>${user}</bdi>`;
+
+/** Who changed the policies; a reporter only made the snapshot in which a change counts for the first time. */
+export const byWhom = (turn: Pick<Turn, "cause" | "user_name">): Html | null =>
+  turn.cause === "report" && turn.user_name !== "" ? html` with a report of <bdi>${turn.user_name}</bdi>` : by(turn);
+
 const andMore = (all: number): string => (all > 1 ? ` and ${plural(all - 1, "more change")}` : "");
 
 function policyWords({ to }: Visit, turn: Turn): Html | null {
@@ -30,7 +36,7 @@ function policyWords({ to }: Visit, turn: Turn): Html | null {
   if (!policy) return null;
   const { name, change, before, after } = policy;
   const verb = { attached: `v${after} attached`, detached: "detached", changed: `v${after} in place of v${before}` };
-  return html`with policy <a href="${to.policy(name)}"><bdi>${name}</bdi></a> ${verb[change]}${by(turn)}${andMore(
+  return html`with policy <a href="${to.policy(name)}"><bdi>${name}</bdi></a> ${verb[change]}${byWhom(turn)}${andMore(
     turn.policies.length,
   )}`;
 }
