@@ -187,7 +187,7 @@ test("every kind of attestation has a summary and details of its own", async () 
         "Tools syft 1.18.0, <b>",
         "Created not stated",
         "Minimum elements 2 missing Missing Components CycloneDX 1.6, SPDX 3.0.1, or a later version BSI Time of its",
-        "was not read, because no file is attached. This is a warning and no verdict.",
+        "was not read, because no file is attached. This is a warning, not a verdict.",
         "Not known: author of the SBOM,",
       ],
     ],
@@ -204,6 +204,15 @@ test("every kind of attestation has a summary and details of its own", async () 
     const text = drawerText(await drawer(id));
     for (const expected of words) assert.ok(text.includes(expected), `${kind}: ${expected}\n${text}`);
   }
+});
+
+test("an annotation that is an address is a link, and any other one is text", async () => {
+  const { at, flow, trail, drawer } = await given();
+  const annotations = { report: "https://load.example/runs/811", script: "javascript:alert(1)" };
+  const id = await server.given.attestation(at, { flow, trail, kind: "generic", name: "load", annotations });
+  const { text } = await drawer(id);
+  assert.match(text, 'href="https://load.example/runs/811"');
+  assert.not.match(text, 'href="javascript:');
 });
 
 test("a custom attestation shows the rules of its type with what each of them says", async () => {

@@ -337,7 +337,10 @@ function annotationFacts(annotations: unknown): [string, Value][] {
   const entries = membersOf(annotations);
   const shown = entries.slice(0, MAX_ANNOTATIONS).map(([key, value]): [string, Value] => {
     const text = inlineText(value);
-    return [key, text.length > MAX_ANNOTATION_CHARS ? `${text.slice(0, MAX_ANNOTATION_CHARS)}…` : text];
+    return [
+      key,
+      text.length > MAX_ANNOTATION_CHARS ? `${text.slice(0, MAX_ANNOTATION_CHARS)}…` : reportedLink(text, text),
+    ];
   });
   const rest = entries.length - shown.length;
   return rest === 0 ? shown : [...shown, ["More annotations", `${rest}, in the JSON of the record`]];
@@ -356,7 +359,7 @@ function leadTimeFacts({
   const entries = names.map((name): [string, Value] => {
     const build = builds[name] ?? 0;
     const whole = beforeBuild === null ? "unknown" : formatSpan(Math.max(0, build + beforeBuild));
-    return [name, html`${whole} <span class="muted nowrap">from build ${formatSpan(build)}</span>`];
+    return [name, html`${whole} <div class="sub">${formatSpan(build)} from build</div>`];
   });
   return card({ id: "h-lead", title: LEAD_TIME, body: padded(facts(entries)) });
 }

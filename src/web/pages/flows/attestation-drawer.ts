@@ -203,7 +203,9 @@ function recordSection(record: TrailAttestation): Html {
       ([name, link]) =>
         [name, reportedLink(textOf(objectOf(link)["href"]), shortAddress(textOf(objectOf(link)["href"])))] as const,
     ),
-    ...membersOf(record.annotations).map(([name, value]) => [name, html`${textOf(value)}`] as const),
+    ...membersOf(record.annotations).map(
+      ([name, value]) => [name, reportedLink(textOf(value), textOf(value))] as const,
+    ),
   ])}</section>`;
 }
 

@@ -25,7 +25,7 @@ export async function sbomSection(visit: Visit, record: TrailAttestation): Promi
     return html`<section><h3>Minimum elements</h3><p>The file cannot be read at the moment.</p></section>`;
   }
   const { missing, not_read: unread, unknown } = elements;
-  const basis = `${describeBasis(unread)} ${missing.length === 0 ? "" : "This is a warning and no verdict."}`.trim();
+  const basis = `${describeBasis(unread)} ${missing.length === 0 ? "" : "This is a warning, not a verdict."}`.trim();
   return html`<section><h3>Minimum elements</h3>${headline(elements)}${
     missing.length > 0 && table(elements)
   }<p class="sub gap-t2">${basis}</p>${
