@@ -73,11 +73,11 @@ export function deploymentRow<T extends Deployment>(
     name: html`<bdi>${deployment.artifact_name ?? unnamed(deployment)}</bdi>`,
     sub: sub(deployment),
     mark: icon("package"),
-  })}<td>${badge(stateOfVerdict(deployment.compliant))}</td><td class="fill">${
+  })}<td>${badge(stateOfVerdict(deployment.compliant))}</td><td class="full">${
     index === null ? environment : html`<a href="${to.snapshot(environment, index)}">${environment} #${index}</a>`
   }</td><td class="hide-t">${commit(deployment.git_commit, deployment.commit_url)}</td>
 ${leadCell(deployment)}
-<td class="r">${time(deployment.deployed_at, now)}</td></tr>`;
+<td class="r" data-l="Deployed">${time(deployment.deployed_at, now)}</td></tr>`;
 }
 
 /** How long after the commit, and below it after the build; later starts of a fingerprint have neither. */

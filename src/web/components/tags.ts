@@ -44,7 +44,7 @@ export function tagEditor(visit: Visit, tags: Tags, { isPreviewed = false }: { i
     name: "value",
     label: "Value",
   })}</div>${unseen}`;
-  return html`${rows.length > 0 && html`<ul class="rows">${rows}</ul>`}<div class="card-b">${formOf(visit, {
+  return html`${rows.length > 0 && html`<ul class="rows rows-tags">${rows}</ul>`}<div class="card-b">${formOf(visit, {
     name: "set_tag",
     submit: "Set tag",
     isSecondary: true,

@@ -39,8 +39,8 @@ export function verdictsCard(visit: Visit, { fingerprint, flows, runs, assertion
       environmentRow(visit, environment, { fingerprint, assertion: assertions.get(environment.environment_name) }),
     );
   const body = html`<table class="t t-stack"><caption class="vh">Verdicts on this artifact</caption><thead
-class="hide-s"><tr><th scope="col">Where</th><th scope="col" class="w-st">Verdict</th><th scope="col">Because</th><th
-scope="col"><span class="vh">Why</span></th></tr></thead>${group(
+class="hide-s"><tr><th scope="col">Where</th><th scope="col" class="w-st">Verdict</th><th scope="col"
+class="w-cause">Because</th><th scope="col"><span class="vh">Why</span></th></tr></thead>${group(
     "Flows",
     flows.slice(0, MAX_FLOWS).map((flow) => flowRow(visit, flow)),
   )}${group("Environments", rows)}</table>`;

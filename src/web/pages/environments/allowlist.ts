@@ -120,14 +120,15 @@ export async function allowlistCard(visit: Visit, environment: ShownEnvironment)
 }
 
 function entryRow({ here, now }: Visit, entry: Entry): Html {
-  const until = entry.expires_at === undefined ? html`<span class="muted">no end</span>` : time(entry.expires_at, now);
+  const end = entry.expires_at;
+  const until = end === undefined ? html`<span class="muted nowrap">no end</span>` : time(end, now);
   return html`<tr><td class="lead"><span class="t-name">${artifactName(entry.artifact_name)}</span><div
 class="sub">${fingerprint(
     entry.fingerprint,
   )}</div></td><td class="fill"><span class="prose">${entry.description}</span><div class="sub"><span>by
 <bdi>${entry.user_name}</bdi></span></div></td><td class="r" data-l="Since">${time(entry.timestamp, now)}</td><td
-class="r" data-l="Until">${until}</td>
-<td class="r"><span class="row nowrap">${linkButton(here({ allow: entry.fingerprint }), "Change", {
+class="r"${end !== undefined && html` data-l="Until"`}>${until}</td>
+<td class="r"><span class="row-actions">${linkButton(here({ allow: entry.fingerprint }), "Change", {
     kind: "small",
   })}${linkButton(here({ disallow: entry.fingerprint }), "End…", { kind: "small" })}</span></td></tr>`;
 }

@@ -103,7 +103,7 @@ function decisions({ policy_decisions: all, annotation }: ListedArtifact, why: s
         ? "satisfies its policy"
         : `satisfies ${all.length} policies`
       : failing.length === 1
-        ? html`fails <bdi>${failing[0]?.policy_name}</bdi> v${failing[0]?.policy_version}`
+        ? html`fails <span class="whole"><bdi>${failing[0]?.policy_name}</bdi> v${failing[0]?.policy_version}</span>`
         : `fails ${failing.length} of ${all.length} policies`;
   return html`<div class="sub">${why === null ? text : html`<a href="${why}"><span>${text}</span></a>`}</div>`;
 }

@@ -71,7 +71,6 @@ function showCreation(visit: Visit): Promise<Content> {
     name: "name",
     label: "Name",
     of: createEnv,
-    isMono: true,
     placeholder: "production-eu",
   })}${selectField(visit, {
     form: "create",

@@ -125,6 +125,9 @@ function lookOf({ type, artifact_compliance: verdict }: Event): Look {
   return { icon: "diff-modified", look: "", word: type === "scaled" ? "was scaled" : "changed" };
 }
 
+/** `6 instances stopped running (from 6 to 0)`, whose end goes to the next line as a whole. */
+const keepTogether = (text: string): string => text.replace(/\(.*\)$/, (end) => end.replaceAll(" ", "\u00a0"));
+
 function eventItem({ to, now }: Visit, event: Event, isLogical: boolean): Html {
   const { icon: name, look, word } = lookOf(event);
   const flow = event.flows[0]?.flow_name;
@@ -138,7 +141,7 @@ function eventItem({ to, now }: Visit, event: Event, isLogical: boolean): Html {
   const place = html`${isLogical && html`<bdi>${event.environment_name}</bdi> `}#${event.snapshot_index}`;
   const parts = [
     event.sha256 !== "" && fingerprint(event.sha256),
-    html`<span>${event.description}</span>`,
+    html`<span>${keepTogether(event.description)}</span>`,
     verdict,
     flow && html`<a href="${to.flow(flow)}"><bdi>${flow}</bdi></a>`,
     event.code_diff && reportedLink(event.code_diff, "Commits"),

@@ -96,7 +96,6 @@ function rename(visit: Visit, { name }: ShownEnvironment): Html {
     label: "New name",
     value: name,
     of: renameEnvironment,
-    isMono: true,
     hint: "Reporters that use the old name keep working until another environment takes it.",
   });
   const body = padded(formOf(visit, { name: "rename", submit: "Rename", isSecondary: true, fields }));

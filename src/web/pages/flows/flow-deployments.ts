@@ -43,11 +43,11 @@ export async function deploymentsTab(visit: Visit, flow: Flow): Promise<Html> {
 
 /** Ranges of lead times, each up to a number of seconds. */
 const RANGES: readonly { text: string; below: number }[] = [
-  { text: "under 1 h", below: 3600 },
-  { text: "1 to 4 h", below: 4 * 3600 },
-  { text: "4 to 24 h", below: 86_400 },
-  { text: "1 to 3 days", below: 3 * 86_400 },
-  { text: "3 to 7 days", below: 7 * 86_400 },
+  { text: "under 1\u00a0h", below: 3600 },
+  { text: "1 to 4\u00a0h", below: 4 * 3600 },
+  { text: "4 to 24\u00a0h", below: 86_400 },
+  { text: "1 to 3\u00a0days", below: 3 * 86_400 },
+  { text: "3 to 7\u00a0days", below: 7 * 86_400 },
   { text: "longer", below: Number.POSITIVE_INFINITY },
 ];
 

@@ -39,7 +39,7 @@ export async function trailsTab(visit: Visit, flow: Flow): Promise<Html> {
     columns: [
       { text: "Name" },
       { text: "State", className: "w-st" },
-      { text: "Cause" },
+      { text: "Cause", className: "w-cause" },
       { text: "Commit", className: "hide-s" },
       { text: "Begun", isRight: true },
     ],
