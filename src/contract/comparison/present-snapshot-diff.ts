@@ -253,6 +253,16 @@ const NO_ARTIFACTS = {
   would: null,
 } as const;
 
+/** What a snapshot did to an artifact that differs: what was upgraded may have got other provenance later. */
+const CHANGES = {
+  verdict: "verdict",
+  upgraded: "start",
+  started: "start",
+  exited: "any",
+  scaled: "scale",
+  unchanged: "any",
+} as const;
+
 /** Reads what the shown changes need, all of it together. */
 function createReader(
   context: PresenterContext,
@@ -288,7 +298,7 @@ function createReader(
           before: before && artifact(before),
           after: after && artifact(after),
           policy: null,
-          at: isSame ? findChange(after ?? (before as Row)) : null,
+          at: isSame ? findChange(after ?? (before as Row), kind) : null,
           ...built,
           would: isSame ? null : would({ kind, before, after, commits: built.commits }),
         };
@@ -296,7 +306,7 @@ function createReader(
     };
   }
 
-  function findChange({ owner, fingerprint, name }: Row): Entry["at"] {
+  function findChange({ owner, fingerprint, name }: Row, kind: Change["kind"]): Entry["at"] {
     if (fingerprint === "") return null;
     const range = { first: first.get(owner) ?? 0, last: last.get(owner) ?? 0 };
     const found = store.snapshotPages.findChange({
@@ -305,6 +315,7 @@ function createReader(
       fingerprint,
       name,
       ...range,
+      kind: CHANGES[kind],
     });
     return found && { index: found.idx, timestamp: found.timestamp, user_name: null };
   }

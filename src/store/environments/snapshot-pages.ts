@@ -40,6 +40,8 @@ export type RunningCounts = { compliant: number; failing: number; unknown: numbe
 /** An artifact that runs, without its details. */
 export type RunningKeyRow = { id: number; fingerprint: string; name: string; now: number; compliant: 0 | 1 | null };
 /** Two snapshots of a physical environment, `first` not after `last`. */
+/** What a snapshot did to an artifact. */
+type ChangeKind = "start" | "verdict" | "scale" | "any";
 type SnapshotRange = { environment: number; first: number; last: number };
 /** One that runs in one of two snapshots only. */
 type DifferingRow = RunningKeyRow & { is_first: 0 | 1 };
@@ -188,14 +190,28 @@ export function snapshotPageStore(db: DbReader) {
     .pluck();
   // A verdict that becomes unknown has no annotation of its own.
   const change = db.prepare<
-    [{ organization: number; fingerprint: string; name: string; environment: number; first: number; last: number }],
+    [
+      {
+        organization: number;
+        fingerprint: string;
+        name: string;
+        environment: number;
+        first: number;
+        last: number;
+        kind: ChangeKind;
+      },
+    ],
     Pick<SnapshotRow, "idx" | "timestamp">
   >(
     `SELECT s.idx, s.timestamp FROM snapshot_artifacts sa
        CROSS JOIN snapshots s ON s.environment_id = sa.environment_id AND s.idx = sa.first_index
      WHERE sa.organization_id = @organization AND sa.fingerprint = @fingerprint AND sa.environment_id = @environment
        AND sa.first_index > @first AND sa.first_index <= @last AND sa.name = @name
-       AND (sa.annotation <> 'unchanged' OR sa.was <> sa.now OR sa.compliant IS NULL)
+       AND CASE @kind
+         WHEN 'start' THEN sa.was = 0
+         WHEN 'verdict' THEN sa.annotation NOT IN ('unchanged', 'updated-provenance') OR sa.compliant IS NULL
+         WHEN 'scale' THEN sa.was <> sa.now
+         ELSE sa.annotation <> 'unchanged' OR sa.was <> sa.now OR sa.compliant IS NULL END
      ORDER BY sa.first_index DESC LIMIT 1`,
   );
   const turned = db.prepare<[number, number, number], TurnedRow>(
@@ -228,8 +244,8 @@ export function snapshotPageStore(db: DbReader) {
     findLastCompliant: (environmentId: number, index: number): number | null =>
       lastCompliant.get(environmentId, index - MAX_SEARCHED_FOR_COMPLIANT, index) ?? null,
     /**
-     * The latest snapshot after `first` up to `last` that changed an artifact; null for none. Not for the empty
-     * fingerprint, which many artifacts share.
+     * The latest snapshot after `first` up to `last` that changed an artifact in this way; null for none. Not for the
+     * empty fingerprint, which many artifacts share.
      */
     findChange: (place: {
       organization: number;
@@ -238,6 +254,7 @@ export function snapshotPageStore(db: DbReader) {
       name: string;
       first: number;
       last: number;
+      kind: ChangeKind;
     }): Pick<SnapshotRow, "idx" | "timestamp"> | null => change.get(place) ?? null,
     /** At most `limit` artifacts that a snapshot of a physical environment started, stopped or changed, in no order. */
     listTurned: (environmentId: number, index: number, limit: number): TurnedRow[] =>

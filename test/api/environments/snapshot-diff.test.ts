@@ -259,6 +259,30 @@ test("an upgrade has its versions, the commits between and who built it", async 
   assert.equal([reverse.data[0].commits.total, reverse.data[0].commits.is_behind], [2, true]);
 });
 
+test("says when each difference was made, whatever changed about the artifact later", async () => {
+  const at = server.given.org();
+  const flow = await server.given.flow(at);
+  const environment = world.environment(at);
+  const { first, second } = await builds(at, flow);
+  const known = await server.given.artifact(at, { flow, trail: "t3", name: "job" });
+  const unknown = freshFingerprint();
+  await server.given.policy(at, { name: "baseline", yaml: POLICY });
+  world.attach(at, environment, "baseline");
+  world.report(at, environment, [running("web:1", first), running("job:1", known)]);
+  const upgraded = [running("web:2", second), running("job:2", unknown)];
+  world.report(at, environment, upgraded);
+  await server.given.artifact(at, { flow: await server.given.flow(at), trail: "t", name: "web", fingerprint: second });
+  world.report(at, environment, [running("web:2", second, 1, 2), running("job:2", unknown, 1, 2)]);
+  const whenOf = async (from: string, to: string): Promise<string[]> => {
+    const { data } = await compare(at, `${environment}${from}`, `${environment}${to}`);
+    return data.map(({ kind, after, at: when }: any) => `${kind} ${after.name} #${when.index}`);
+  };
+  const turnedAtOnce = ["verdict job:2 #2", "upgraded job:2 #2", "upgraded web:2 #2"];
+  assert.equal(await whenOf("#1", "#2"), turnedAtOnce);
+  assert.equal(await whenOf("#1", "#3"), turnedAtOnce);
+  assert.equal(await whenOf("#2", "#3"), ["scaled job:2 #3", "scaled web:2 #3"]);
+});
+
 test("says that there are more commits where more than 50 builds or long lists lie between", async () => {
   const at = server.given.org();
   const flow = await server.given.flow(at);
