@@ -41,6 +41,8 @@ export const setOf = (query: URLSearchParams): string | null =>
   changeKindOf(query) === "upgraded" ? (query.get("set")?.slice(0, 20) ?? null) : null;
 
 const isOfOne = ({ from, to }: Diff): boolean => from.environment === to.environment;
+/** One environment changes from one snapshot to the next; two differ. */
+const wordOf = (diff: Diff): string => (isOfOne(diff) ? "change" : "difference");
 const titleOf = (diff: Diff, kind: DiffKind): string => (isOfOne(diff) ? KINDS[kind].title : KINDS[kind].ofTwo(diff));
 
 /** @param links to other moments @param hint what a moment is */
@@ -52,7 +54,7 @@ export function comparison(visit: Visit, diff: Diff, { links, hint }: { links: H
   const head = html`<div class="diff-head"><nav class="diff-short" aria-label="Other moments">${links}</nav><p
 class="diff-sum" role="status">${sideLink(visit, diff.from)} ${icon("arrow-right", "12")}
 ${sideLink(visit, diff.to)}${betweenWords(diff)} <b>${
-    total === 0 ? (isFiltered ? "Nothing matches" : "Nothing differs") : `${plural(total, "change")}`
+    total === 0 ? (isFiltered ? "Nothing matches" : "Nothing differs") : plural(total, wordOf(diff))
   }</b></p></div>${hint}`;
   const sets = diff.sets.length > 0 && setOf(visit.query) === null && setsCard(visit, diff);
   return html`${head}<div class="stack">${turnBox(visit, diff)}${sets}${filterRow(visit, diff, total)}${
@@ -133,13 +135,15 @@ upgrades</a></p>`;
     ],
     keep: ["tab", "left", "left_at", "right", "right_at"],
     total: isNarrowed ? matching : null,
-    what: matching === 1 ? "change" : "changes",
+    what: `${wordOf(diff)}${matching === 1 ? "" : "s"}`,
   })}${ofSet}</div>`;
 }
 
 const nothing = (diff: Diff, isFiltered: boolean): Html =>
   html`<section class="card"><p class="card-b muted">${
-    isFiltered ? "No change matches." : `The same ${plural(diff.counts.unchanged, "artifact")}, verdicts and policies.`
+    isFiltered
+      ? `No ${wordOf(diff)} matches.`
+      : `The same ${plural(diff.counts.unchanged, "artifact")}, verdicts and policies.`
   }</p></section>`;
 
 function setsCard(visit: Visit, { sets, sets_total: total, counts }: Diff): Html {
@@ -203,8 +207,8 @@ class="gh">${icon(KINDS[kind].icon)}${titleOf(
   return html`<section class="card" aria-label="Changes">${table({
     caption: "Changes",
     columns: [
-      { text: "What" },
-      { text: "Change" },
+      { text: "What", className: "w-flow" },
+      { text: isOne ? "Change" : "Difference", className: "w-turn" },
       { text: isOne ? "Why" : "What it means" },
       { text: "When", isRight: true, className: "w-time", isHidden: !isOne },
     ],
@@ -223,9 +227,11 @@ function entryRow(visit: Visit, diff: Diff, entry: Entry): Html {
   const { what, change, why } = entry.policy
     ? policyCells(visit, diff, { at: entry.at, policy: entry.policy })
     : artifactCells(visit, diff, entry);
+  // On a phone, a step stands below the name: beside it there is room for some of them only.
+  const isStep = entry.kind === "verdict" || entry.kind === "upgraded";
   return html`<tr><td class="lead"><div
 class="name-cell">${icon(entry.policy ? "law" : "package")}<div>${what}</div></div></td>
-<td>${change}</td><td class="fill">${why}</td><td class="r">${when}</td></tr>`;
+<td${isStep && html` class="full"`}>${change}</td><td class="fill">${why}</td><td class="r">${when}</td></tr>`;
 }
 
 /** The environment whose snapshot made the change: of a logical one, the member. */

@@ -12,7 +12,7 @@ const titleOf = ({ from, to }: Diff): string =>
 
 /** The most important difference, in a sentence. */
 function summaryOf({ from, to, counts, failing_total: failing }: Diff): string {
-  if (from.environment === to.environment) return `Snapshots ${from.index} and ${to.index}.`;
+  if (from.environment === to.environment) return `Snapshots #${from.index} and #${to.index}.`;
   const versions =
     counts.upgraded === 0
       ? "No service has another version."
