@@ -195,6 +195,24 @@ inBrowser("without scripts pages read, and forms submit, as with them", () =>
   ),
 );
 
+inBrowser("on a phone the current tab is in view, also after a step to another one", () =>
+  as(
+    ADMIN,
+    async ({ page }) => {
+      const current = page.locator(".tabs > [aria-current]");
+      const isInView = async (name: string): Promise<boolean> => {
+        await current.filter({ hasText: name }).waitFor();
+        const box = await current.boundingBox();
+        return box !== null && box.x >= 0 && box.x + box.width <= 390;
+      };
+      assert.ok(await isInView("Settings"));
+      await page.getByRole("link", { name: "Deployments" }).click();
+      assert.ok(await isInView("Deployments"));
+    },
+    { path: "/acme/environments/production-eu?tab=settings", viewport: { width: 390, height: 844 } },
+  ),
+);
+
 inBrowser("a trail that is open shows a new attestation without being reloaded", () =>
   as(
     "dev-lead",

@@ -11,6 +11,7 @@ import { closeMenus } from "./menus.ts";
 import { openPalette } from "./palette.ts";
 import { rememberPlaces } from "./recent.ts";
 import { submitSliders } from "./slider.ts";
+import { showCurrentTabs } from "./tabs.ts";
 import { showTimeOfPrinting, showTimes } from "./times.ts";
 
 document.documentElement.classList.add("js");
@@ -25,8 +26,10 @@ actOnKeys();
 followLive();
 submitSliders();
 showTimes(document);
+showCurrentTabs();
 addEventListener("beforeprint", showTimeOfPrinting);
 document.addEventListener("htmx:after:swap", () => {
   showTimes(document);
+  showCurrentTabs();
   loadEditor();
 });
