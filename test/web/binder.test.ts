@@ -91,7 +91,7 @@ test("a control's binder is a numbered document: a paragraph, figures, and what 
     assert.ok(text.includes(part), `${part} in ${text}`);
   assert.not.match(page.text, /<script>alert/);
   assert.not.match(text, /\d (min|h|days) ago/, "absolute times only");
-  assert.match(page.text, /<time datetime="[^"]+">\d{4}-\d\d-\d\d \d\d:\d\d:\d\d<\/time>/);
+  assert.match(page.text, /<time datetime="[^"]+"><span class="nowrap">\d{4}-\d\d-\d\d<\/span> \d\d:\d\d:\d\d<\/time>/);
   const contents = /<nav class="toc"[\s\S]*?<\/nav>/.exec(page.text)?.[0] ?? "";
   for (const [, id = ""] of contents.matchAll(/href="#([\w-]+)"/g)) assert.ok(page.text.includes(`id="${id}"`), id);
 });

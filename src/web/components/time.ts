@@ -70,7 +70,9 @@ export function timestamp(seconds: number): Html {
 /** A time in UTC, always absolute and to the second, for documents whose columns say that times are in UTC. */
 export const utcTime = (seconds: number): Html =>
   isCalendarTime(seconds)
-    ? html`<time datetime="${isoOf(seconds)}">${isoOf(seconds).slice(0, 19).replace("T", " ")}</time>`
+    ? html`<time datetime="${isoOf(seconds)}"><span class="nowrap">${isoOf(seconds).slice(0, 10)}</span> ${isoOf(
+        seconds,
+      ).slice(11, 19)}</time>`
     : noDate(seconds);
 
 const WEEKDAYS = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"] as const;

@@ -213,7 +213,7 @@ height="6"/><rect class="c-cover" width="${share}" height="6"/></svg></div>`;
     }<td class="full">${by}</td><td class="r" data-l="Releases">${formatNumber(one.releases)}</td><td class="r"
 data-l="With the decision">${formatNumber(one.with_decision)}${
       one.allowed > 0 && subLine(html`${formatNumber(one.allowed)} more allowed`)
-    }</td><td>${bar}</td></tr>`;
+    }</td><td class="seg-td">${bar}</td></tr>`;
   });
   const unreleased = coverage && coverage.required_in.length > 0 && required.total === 0;
   return {
