@@ -64,7 +64,7 @@ async function world() {
 /** The texts of a page to paste, in their order. */
 const snippetsOf = ({ text }: Page): string[] =>
   [...text.matchAll(/<pre tabindex="0">([\s\S]*?)<\/pre>/g)].map(([, content = ""]) =>
-    content.replace(/&#(\d+);/g, (_, code: string) => String.fromCharCode(Number(code))),
+    content.replace(/<[^>]*>/g, "").replace(/&#(\d+);/g, (_, code: string) => String.fromCharCode(Number(code))),
   );
 
 /** The titles of the steps that a page shows as done. */

@@ -145,6 +145,12 @@ export const nameCell = ({
   return html`<td class="lead">${mark ? html`<div class="name-cell">${mark}${inner}</div>` : inner}</td>`;
 };
 
+/** Names in a row of a table: each goes to the next line as a whole, with its comma. */
+export const nameList = (names: readonly Html[]): Html =>
+  html`<span class="names">${names.map(
+    (name, at) => html`${at > 0 && " "}<span>${name}${at < names.length - 1 && ","}</span>`,
+  )}</span>`;
+
 /** A list with label and value. Entries without a value are left out. */
 export function facts(entries: readonly (readonly [label: string, value: Value])[]): Html {
   const shown = entries.filter(([, value]) => value !== null && value !== undefined && value !== false && value !== "");
@@ -183,9 +189,14 @@ export const empty = ({
     actions && html`<div class="actions">${actions}</div>`
   }</div>`;
 
-/** Text to paste, with a button that copies it. */
+/** Text to paste, with a button that copies it. A long line is wrapped, but not at the hyphens of an option. */
 export const snippet = (text: string): Html =>
-  html`<div class="snippet"><pre tabindex="0">${text}</pre>${copyButton(text, "this text")}</div>`;
+  html`<div class="snippet"><pre tabindex="0">${text
+    .split(/(?<=\s)(--[\w-]+)(?=\s)/)
+    .map((part, at) => (at % 2 === 1 ? html`<span class="nowrap">${part}</span>` : part))}</pre>${copyButton(
+    text,
+    "this text",
+  )}</div>`;
 
 /** A box that says why something is not compliant, or that something went wrong. */
 export const reasonsBox = ({

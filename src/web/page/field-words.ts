@@ -50,7 +50,8 @@ const RULES: readonly Rule[] = [
   ],
   [
     /^Input should be a valid RE2 expression: ([\s\S]*?)(?: \[input: [\s\S]*)?$/,
-    (problem) => `Not an RE2 expression: ${problem}.`,
+    (problem) =>
+      `Not a valid regular expression (RE2): ${problem.replace(/^the regular expression is not valid RE2: /, "")}.`,
   ],
   [
     /^Input should be ((?:'[^']*'(?:, | or )?)+) \[input: /,

@@ -44,7 +44,7 @@ const showList = listPage({
   columns: [
     { text: "Artifact" },
     { text: "State", className: "w-st" },
-    { text: "Flow and trail" },
+    { text: "Flow and trail", className: "w-place" },
     { text: "Commit and repository", className: "hide-m" },
     { text: "Reported", isRight: true, className: "w-time" },
   ],
@@ -53,7 +53,7 @@ const showList = listPage({
     icon: "package",
     title: "No artifacts yet",
     text: "An artifact is what a run of a flow built: a container image, a file or a directory.",
-    command: "kosli attest artifact IMAGE --artifact-type oci --flow FLOW --trail TRAIL --name NAME",
+    command: "kosli attest artifact IMAGE --artifact-type oci \\\n  --flow FLOW --trail TRAIL --name NAME",
   },
   none: "The search looks for a part of the name, in any case. A flow or a repository needs its whole name.",
 });

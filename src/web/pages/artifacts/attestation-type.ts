@@ -189,8 +189,8 @@ function versionList({ here, now }: Visit, { versions }: CustomType, shown: numb
 /** How a pipeline reports it. */
 function reporting({ name, archived }: CustomType): Html | null {
   if (archived) return null;
-  const lines = ["kosli attest custom", `--type ${name} --name NAME`, "--flow FLOW --trail TRAIL"];
-  const command = [...lines, "--attestation-data data.json"].join(" \\\n  ");
+  const options = [`--type ${name}`, "--name NAME", "--flow FLOW", "--trail TRAIL", "--attestation-data data.json"];
+  const command = ["kosli attest custom", ...options].join(" \\\n  ");
   return card({ id: "h-report", title: "Report it", body: padded(snippet(command)) });
 }
 

@@ -51,7 +51,7 @@ const MATCH: Filter = {
   choices: [
     { value: "", text: "Name contains" },
     { value: "exact", text: "Name is exactly" },
-    { value: "regex", text: "Name matches the RE2 expression" },
+    { value: "regex", text: "Name matches regex (RE2)" },
   ],
 };
 
@@ -85,8 +85,8 @@ export const attestationsPage = page({
       { text: "State", className: "w-st" },
       { text: "Result" },
       { text: "Flow and trail", className: "w-place" },
-      { text: "Artifact", className: "hide-m" },
-      { text: "Reported", isRight: true, className: "w-place" },
+      { text: "Artifact", className: "hide-m w-place" },
+      { text: "Reported", isRight: true, className: "w-lead" },
     ],
     row: attestationRow,
     empty: {
@@ -136,12 +136,13 @@ function attestationRow({ to, now }: Visit, attestation: Attestation): Html {
     mark: icon("verified"),
   });
   const word = type === "override" && isCompliant ? { word: "By override" } : {};
+  const result = resultOf(attestation);
   return html`<tr>${name}<td>${badge(stateOfVerdict(isCompliant), word)}</td>
-<td class="fill"><bdi class="cut">${resultOf(attestation)}</bdi></td>
+<td class="fill">${result !== "" && html`<bdi class="cut">${result}</bdi>`}</td>
 <td class="flow fill"><a href="${to.flow(flow)}"><bdi class="cut">${flow}</bdi></a>
 <div class="sub"><a href="${to.trail(flow, trail)}"><bdi class="cut">${trail}</bdi></a></div></td>
 <td class="hide-m">${artifactOf({ to }, attestation)}</td>
-<td class="r">${time(attestation.created_at, now)}<div class="sub hide-s">
+<td class="r">${time(attestation.created_at, now)}<div class="sub hide-t">
 <bdi class="cut">${reporter}</bdi></div></td></tr>`;
 }
 

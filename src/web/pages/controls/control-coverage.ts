@@ -3,7 +3,7 @@ import { getControlCoverage } from "../../../api/policies/control-coverage.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { segments } from "../../components/charts.ts";
 import { typeIcon, typeName } from "../../components/environment-type.ts";
-import { card, empty, linkButton, nameCell, padded, table } from "../../components/layout.ts";
+import { card, empty, linkButton, nameCell, nameList, padded, table } from "../../components/layout.ts";
 import { filters, pageOf, pager } from "../../components/lists.ts";
 import { plainState, formatNumber } from "../../components/state.ts";
 import { html } from "../../html.ts";
@@ -93,9 +93,7 @@ function list(visit: Visit, control: Control, answer: Coverage): Html {
   const rows = environments.map(({ name, type, covered, policies }) => {
     const label = html`<bdi>${name}</bdi>`;
     const cell = nameCell({ href: to.environment(name), name: label, sub: typeName(type), mark: typeIcon(type) });
-    const by = policies.map(
-      (policy, at) => html`${at > 0 && ", "}<a href="${to.policy(policy)}"><bdi>${policy}</bdi></a>`,
-    );
+    const by = nameList(policies.map((policy) => html`<a href="${to.policy(policy)}"><bdi>${policy}</bdi></a>`));
     const state = covered ? plainState("compliant", "Covered") : plainState("missing", "Not covered");
     return html`<tr>${cell}<td>${state}</td><td class="fill" data-l="${covered ? "By" : ""}">${
       covered ? by : html`<span class="muted">no policy requires it</span>`

@@ -83,7 +83,7 @@ const LIST = {
     },
   })),
   filters: [
-    { kind: "search", name: "search", label: "Search by name or identifier" },
+    { kind: "search", name: "search", label: "Name or identifier" },
     { kind: "text", name: "tag", label: "Tag: key or key:value" },
     {
       kind: "choice",

@@ -46,7 +46,7 @@ export async function artifactsTab(visit: Visit, flow: Flow): Promise<Html> {
       icon: "package",
       title: "No artifacts yet",
       text: "An artifact is what a run of the flow built: a container image, a file or a directory.",
-      command: `kosli attest artifact IMAGE --artifact-type oci --flow ${flow.name} --trail TRAIL --name NAME`,
+      command: `kosli attest artifact IMAGE --artifact-type oci \\\n  --flow ${flow.name} --trail TRAIL --name NAME`,
     },
     none: "The search looks for a part of the name, in any case.",
   });

@@ -5,7 +5,7 @@ import type { AnswerOf } from "../../../http/in-process.ts";
 import { policyCompletions } from "../../components/completions.ts";
 import { asksForPreview, editorForm } from "../../components/editor.ts";
 import { textField } from "../../components/forms.ts";
-import { card, nameCell, padded, pageHead } from "../../components/layout.ts";
+import { card, nameCell, nameList, padded, pageHead } from "../../components/layout.ts";
 import { listPage, pageFrom } from "../../components/list-page.ts";
 import { formatNumber, tag } from "../../components/state.ts";
 import { time } from "../../components/time.ts";
@@ -162,8 +162,6 @@ function users(to: Visit["to"], { consuming_envs: all }: ListedPolicy): Html {
   if (all.length === 0) return html`<span class="muted">no environment</span>`;
   const shown = all.slice(0, MAX_NAMED);
   const rest = all.length - shown.length;
-  const names = shown.map(
-    (name, at) => html`${at > 0 && ", "}<a href="${to.environment(name)}"><bdi>${name}</bdi></a>`,
-  );
+  const names = nameList(shown.map((name) => html`<a href="${to.environment(name)}"><bdi>${name}</bdi></a>`));
   return html`${names}${rest > 0 && html` and ${formatNumber(rest)} more`}`;
 }

@@ -7,7 +7,7 @@ import { formOf, hiddenField, selectField, textField } from "../../components/fo
 import { askPreview, assertNote, impactPanel, submitText } from "../../components/impact.ts";
 import { card, empty, linkButton, nameCell, padded, table } from "../../components/layout.ts";
 import { pageOf, pager } from "../../components/lists.ts";
-import { badge, stateOfVerdict } from "../../components/state.ts";
+import { badge, plural, stateOfVerdict } from "../../components/state.ts";
 import { time } from "../../components/time.ts";
 import { typeIcon } from "../../components/environment-type.ts";
 import { html } from "../../html.ts";
@@ -59,8 +59,8 @@ function environmentTable(visit: Visit, environments: readonly AnswerOf<typeof g
       linkButton(here({ ask: "detach", environment: name }), html`Detach…<span class="vh"> from ${name}</span>`, {
         kind: "small",
       });
-    return html`<tr>${cell}<td>${badge(stateOfVerdict(state))}</td><td class="fill">${
-      others === 0 ? "this policy alone" : `and ${others} other ${others === 1 ? "policy" : "policies"}`
+    return html`<tr>${cell}<td>${badge(stateOfVerdict(state))}</td><td class="full">${
+      others === 0 ? "this policy alone" : `this policy and ${plural(others, "other")}`
     }</td><td class="r" data-l="Changed">${time(last_changed_at, now)}</td><td class="r">${detach}</td></tr>`;
   });
   const columns = [
