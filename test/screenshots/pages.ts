@@ -84,13 +84,14 @@ const SETTINGS = ["general", "members", "service-accounts", "webhooks", "retenti
 /** Forms and questions of the settings, by what follows `/acme/settings/`. */
 const SETTINGS_FORMS: Readonly<Record<string, string>> = {
   "members-add": "members?ask=add",
-  "members-role": "members?ask=role&user=contractor-7",
-  "members-remove": "members?ask=remove&user=contractor-7",
+  "members-role": "members?ask=role&user=dev-lead&role=member",
+  "members-gone": "members?ask=role&user=contractor-7",
+  "members-remove": "members?ask=remove&user=dev-lead",
   "service-account": "service-accounts/ci-backend-api",
   "service-account-new": "service-accounts?ask=create",
   "service-account-delete": "service-accounts/ci-backend-api?ask=delete",
   "retention-rule": "retention?ask=new-rule",
-  "retention-rule-remove": "retention?ask=remove-rule&flow=backend-api",
+  "retention-rule-remove": "retention?ask=remove-rule&flow=infra",
   "retention-hold": "retention?ask=hold",
   "audit-log-filtered": "audit-log?event=service_account&actor=a",
   "audit-log-nothing": "audit-log?actor=nothing-like-this",

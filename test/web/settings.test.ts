@@ -114,6 +114,11 @@ test("a member is added, gets another role, and is removed after a question", as
   assert.is(await roleOf(), "reader", "a question changes nothing");
   assert.is((await submit(at.browser, `${path}?ask=remove&user=${name}`, { form: "remove", user: name })).status, 303);
   assert.is(await roleOf(), undefined);
+  for (const ask of ["role", "remove"]) {
+    const late = await at.browser.get(`${path}?ask=${ask}&user=${name}`);
+    assert.match(visibleText(late), new RegExp(`${name} is not a member`));
+    assert.not.match(late.text, /name="form" value="(?:role|remove)"/, "a new role would make a new member");
+  }
 });
 
 test("members are searched by name", async () => {
@@ -418,6 +423,9 @@ test("retention rules are set, changed and removed", async () => {
     303,
   );
   assert.is((await rules()).length, 1);
+  const late = visibleText(await at.browser.get(`${path}?ask=remove-rule&flow=${flow}`));
+  assert.not.match(late, /Remove this retention rule/, "there is none any more");
+  assert.match(late, /Legal holds/);
 });
 
 test("legal holds are placed and released after a question", async () => {

@@ -78,6 +78,19 @@ reported stays, and so do the service accounts that the person created.</p>${hid
   return card({ id: "h-remove", title: "Remove this member?", body: padded(form) });
 }
 
+/** Instead of a question about a person who is not a member, or not any more. */
+export const notMember = (visit: Visit, user: string): Html =>
+  card({
+    id: "h-gone",
+    title: html`<bdi>${user}</bdi> is not a member`,
+    body: padded(
+      html`<p class="gap-b">The person was removed, or was never added.</p>${linkButton(
+        visit.to.settings("members"),
+        "Back to the members",
+      )}`,
+    ),
+  });
+
 /** The password of a user who was just created. */
 export const initialPassword = (
   { address, to }: Visit,

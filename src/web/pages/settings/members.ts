@@ -13,7 +13,7 @@ import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import { form, page } from "../../page/page.ts";
 import type { Content, FormOutcome, Visit } from "../../page/page.ts";
-import { addition, askRemove, askRole, initialPassword } from "./member-forms.ts";
+import { addition, askRemove, askRole, initialPassword, notMember } from "./member-forms.ts";
 import { settingsContent } from "./settings-page.ts";
 
 type Member = AnswerOf<typeof listMembers>["data"][number];
@@ -27,8 +27,9 @@ export const membersPage = page({
     const ask = refused ? QUESTION_OF[refused.form] : query.get("ask");
     const user = refused ? refused.fields.text("user") : (query.get("user") ?? "");
     if (ask === "add" && may(createMember) && may(putMember)) return framed(visit, "Add a member", addition(visit));
-    if (ask === "role" && user !== "" && may(putMember)) return framed(visit, user, askRole(visit, user));
-    if (ask === "remove" && user !== "" && may(removeMember)) return framed(visit, user, askRemove(visit, user));
+    if (ask === "role" && user !== "" && may(putMember)) return framed(visit, user, await about(visit, user, askRole));
+    if (ask === "remove" && user !== "" && may(removeMember))
+      return framed(visit, user, await about(visit, user, askRemove));
     return framed(visit, undefined, await memberList(visit));
   },
   forms: {
@@ -67,6 +68,13 @@ const QUESTION_OF: Readonly<Record<string, string>> = { add: "add", create: "add
 
 const framed = (visit: Visit, title: string | undefined, main: Html): Content =>
   settingsContent(visit, "members", title === undefined ? { main } : { title, main });
+
+/** A question about a member. The address of one may outlive the membership: then a new role would be a new member. */
+async function about(visit: Visit, user: string, ask: (visit: Visit, user: string) => Html): Promise<Html> {
+  const { data, pagination } = await visit.call(listMembers, { query: { search: user.slice(0, MAX_SEARCH_CHARS) } });
+  const isMember = data.some((member) => member.user === user) || pagination.total > data.length;
+  return isMember || visit.refused ? ask(visit, user) : notMember(visit, user);
+}
 
 /** A person who gave up their own rights does not see this page any more. */
 const afterChange = ({ to, user }: Visit, changed: string, done: "saved" | "removed"): FormOutcome =>

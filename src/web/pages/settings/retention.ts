@@ -92,10 +92,11 @@ async function showRetention(visit: Visit): Promise<Content> {
   const rules = await call(listRetentionRules);
   const ask = refused ? QUESTION_OF[refused.form] : query.get("ask");
   const flow = (refused ? refused.fields.text("flow") : (query.get("flow") ?? "")) || null;
+  const hasRule = rules.some((rule) => rule.flow === flow);
   const questions: Readonly<Record<string, () => Html | false>> = {
     rule: () => may(putRetentionRule) && ruleForm(visit, rules.find((rule) => rule.flow === flow) ?? null),
     "new-rule": () => may(putRetentionRule) && ruleForm(visit, null),
-    "remove-rule": () => may(deleteRetentionRule) && askRemoveRule(visit, flow),
+    "remove-rule": () => may(deleteRetentionRule) && (refused !== null || hasRule) && askRemoveRule(visit, flow),
     hold: () => may(placeLegalHold) && holdForm(visit),
     release: () =>
       may(releaseLegalHold) && askRelease(visit, refused ? refused.fields.text("hold") : (query.get("hold") ?? "")),
@@ -168,7 +169,7 @@ async function holdCard(visit: Visit): Promise<Html> {
   const { holds, next } = await readHolds(visit, call, withReleased);
   const toggle = withReleased
     ? linkButton(here({ holds: null, after: null }), "Only holds in force", { kind: "small" })
-    : linkButton(here({ holds: "all", after: null }), "With released ones", { kind: "small" });
+    : linkButton(here({ holds: "all", after: null }), "Show released holds", { kind: "small" });
   const place = linkButton(here({ ask: "hold" }), html`${icon("plus")}Place a hold`, { kind: "small" });
   const list =
     holds.length === 0
