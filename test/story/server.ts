@@ -6,9 +6,10 @@ import type { ServerOptions, TestServer } from "../given.ts";
 import { DEMO_SENDER } from "../../src/demo/server.ts";
 import { ADMIN, countingIds, seedStory } from "./story.ts";
 import type { Story, StoryOptions } from "./story.ts";
-import { attachPolicyOfName, saveViews } from "./views.ts";
+import { attachPolicyOfName, saveViews, setRetentionRule } from "./views.ts";
 
-const HOUR_S = 3600;
+/** Before the end of the story, and behind everything that it tells: seconds. */
+const VIEWS_SAVED_S = 600;
 
 export type StoryServer = { server: TestServer; story: Story };
 
@@ -21,8 +22,9 @@ export async function startStoryServer(
   try {
     const story = await seedStory(server, options);
     const key = story.keys.get(ADMIN) as string;
-    server.clock.at = story.now - HOUR_S;
+    server.clock.at = story.now - VIEWS_SAVED_S;
     await saveViews(server, key);
+    await setRetentionRule(server, key);
     await attachPolicyOfName(server, key);
     server.clock.at = story.now;
     return { server, story };
@@ -37,6 +39,7 @@ const KEYS = "story.json";
 
 /** Saves rows, evidence and keys, for `startSavedStory`. @param directory is replaced */
 export function saveStory({ server, story }: StoryServer, directory: string): void {
+  server.store.apiKeys.flushUses();
   const image = server.image();
   rmSync(directory, { recursive: true, force: true });
   mkdirSync(directory, { recursive: true });

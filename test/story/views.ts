@@ -28,6 +28,14 @@ export async function saveViews(server: TestServer, key: string): Promise<void> 
   server.db.exec(`UPDATE views SET parameters_json = '{"flow":"nightly-jobs"}' WHERE name = 'Nightly jobs'`);
 }
 
+const RULE = { flow: "infra", trails_after_days: 1095, evidence_after_days: 365 };
+
+/** Lets a flow forget, so that the rules have a list. */
+export async function setRetentionRule(server: TestServer, key: string): Promise<void> {
+  const { status, text } = await server.call("PUT", `/retention/${ORG}/rules`, { key, body: RULE });
+  if (status !== 200) throw new Error(`${status} ${text}`);
+}
+
 const POLICY = `_schema: https://assay.edge.example/schemas/policy/v1
 artifacts:
   attestations:
