@@ -95,7 +95,7 @@ test("an action of environments is created and shown", async () => {
   );
   assert.match(
     visibleText(await at.browser.get(path)),
-    /alerts .*The environment becomes non-compliant.* prod, staging/,
+    /alerts .*The environment becomes non-compliant, an allowlist entry ends .* prod ?, staging/,
   );
   const detail = visibleText(await at.browser.get(`${path}/1`));
   assert.match(detail, /An allowlist entry ends in three days/);

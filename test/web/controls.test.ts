@@ -75,7 +75,7 @@ test("creates a control, and shows each refusal at its field with what was typed
     ["Reviewed", { wiki: "https://wiki.example.com/c1", audit: "https://grc.example.com" }],
   );
   const page = await browser.get(`/${at.org}/controls/C-1`);
-  assert.match(visibleText(page), /^C-1 Reviewed V1 <script>alert\("stored"\)<\/script> wiki audit created/);
+  assert.match(visibleText(page), /^C-1 Reviewed v1 <script>alert\("stored"\)<\/script> wiki audit created/);
   assert.match(page.text, /<a href="https:\/\/wiki.example.com\/c1" rel="noopener noreferrer">wiki<\/a>/);
   assert.not.match(page.text, /<script>alert/);
   assert.is((await browser.submitForm(path, typed)).status, 409);

@@ -342,7 +342,7 @@ test("repositories are listed and filtered", async () => {
   const { at, browser } = await world();
   assert.match(
     visibleText(await browser.get(`/${at.org}/repos`)),
-    /1 repository .*acme\/shop https:\/\/git.test\/acme\/shop/,
+    /1 repository .*acme\/shop https:\/\/git.test\/acme\/shop GitHub/,
   );
   assert.match(visibleText(await browser.get(`/${at.org}/repos?search=none`)), /No repository matches .*Clear filters/);
   assert.match(visibleText(await browser.get(`/${at.org}/repos?provider=bogus&page=x`)), /acme\/shop/);
@@ -356,7 +356,7 @@ test("a repository shows its builds, deployments, and what runs", async () => {
   const { body } = await server.call("GET", `/repos/${at.org}`, { key: at.key });
   const path = `/${at.org}/repos/${body.repos[0].id}`;
   const build = await browser.get(path);
-  assert.match(visibleText(build), /acme\/shop github .*Builds 1 in 30 days .*app:1 .*def4500 abc1200 Build/);
+  assert.match(visibleText(build), /acme\/shop GitHub .*Builds 1 in 30 days .*app:1 .*def4500 abc1200 Build/);
   assert.match(build.text, /href="https:\/\/ci\.test\/9"/);
   assert.match(build.text, /aria-label="Builds a day from [^"]+: 1 in all"/);
   const today = `from=${day(0)}&to=${day(0)}`;

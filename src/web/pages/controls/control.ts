@@ -97,7 +97,7 @@ function head(visit: Visit, control: Control): Html {
   return pageHead({
     above: identifier,
     title: html`<bdi>${control.name}</bdi>`,
-    state: html`${tag(`V${control.version}`)}${archived && tag("archived", "archive")}`,
+    state: html`${tag(`v${control.version}`)}${archived && tag("archived", "archive")}`,
     sub: control.description,
     meta: [
       ...links,

@@ -14,6 +14,7 @@ import type { Visit } from "../../page/page.ts";
 import { buildTab } from "./repo-build.ts";
 import { releaseTab } from "./repo-release.ts";
 import { runTab } from "./repo-run.ts";
+import { providerWord } from "./repos.ts";
 
 type Repo = AnswerOf<typeof getRepo>;
 
@@ -37,7 +38,7 @@ export const repoPage = page({
       crumbs: [{ text: "Repositories", href: to.repositories() }],
       main: html`${pageHead({
         title: html`<bdi>${repo.name}</bdi>`,
-        state: repo.provider && tag(repo.provider),
+        state: repo.provider && tag(providerWord(repo.provider)),
         sub: repo.description,
         meta: [
           reportedLink(repo.url, repo.url),

@@ -23,6 +23,10 @@ const PROVIDERS = [
   { value: "azure-devops", text: "Azure DevOps" },
 ] as const;
 
+/** `GitLab` for the `gitlab` of the API; one without a name of its own as it is. */
+export const providerWord = (provider: string): string =>
+  PROVIDERS.find(({ value }) => value === provider)?.text ?? provider;
+
 /** What names the repository of an artifact; in most pipelines the client finds it by itself. */
 const COMMAND = `kosli attest artifact IMAGE --artifact-type oci --name NAME --flow FLOW --trail TRAIL \\
   --repository acme/backend-api --repo-provider github --repo-url https://github.com/acme/backend-api`;
@@ -43,7 +47,7 @@ export const reposPage = page({
     filters: [
       { kind: "search", name: "search", label: "Search by name" },
       { kind: "choice", name: "provider", label: "Provider", choices: PROVIDERS },
-      { kind: "text", name: "tag", label: "Tag, such as team:payments" },
+      { kind: "text", name: "tag", label: "Tag: key or key:value" },
     ],
     columns: [
       { text: "Name" },
@@ -68,5 +72,7 @@ const repoRow = ({ to, now }: Visit, repo: Repo): Html =>
     name: html`<bdi>${repo.name}</bdi>`,
     mark: icon("repo"),
     sub: html`<span class="cut-block">${reportedLink(repo.url, repo.url)}</span>`,
-  })}<td>${repo.provider ?? html`<span class="muted">–</span>`}</td><td class="hide-m">${tagList(repo.tags)}</td>
+  })}
+<td class="fill">${repo.provider ? providerWord(repo.provider) : html`<span class="muted">–</span>`}</td>
+<td class="hide-m">${tagList(repo.tags)}</td>
 <td class="r">${time(repo.latest_activity, now)}</td></tr>`;

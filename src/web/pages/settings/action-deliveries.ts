@@ -83,7 +83,7 @@ function deliveryTable(visit: Visit, deliveries: readonly Delivery[]): Html {
   return table({
     caption: "Deliveries",
     columns: [
-      { text: "Message", className: "w-flow" },
+      { text: "Message" },
       { text: "To", className: "w-flow" },
       { text: "State" },
       { text: "Created", isRight: true },
@@ -127,16 +127,16 @@ function eventWords(subject: string): string {
 function stateCell(delivery: Delivery, now: number): Html {
   const { state, attempts, finished_at, next_attempt_at, last_status, last_error } = delivery;
   const tries = attempts === 1 ? "1 attempt" : `${attempts} attempts`;
-  const answer: Value = last_status !== null && `status ${last_status}`;
-  const error = last_error && html`<bdi>${last_error}</bdi>`;
+  const answer: Value = last_status !== null && `, status ${last_status}`;
+  const error = last_error && html`<div class="sub"><bdi>${last_error}</bdi></div>`;
   if (state === "delivered")
     return html`<span class="st">${icon("check")}Delivered</span>
-<div class="sub">${time(finished_at, now)} ${answer}</div>`;
+<div class="sub"><span>${time(finished_at, now)}${answer}</span></div>`;
   if (state === "dead")
-    return html`<span class="st wait">${icon("x")}Given up</span><div class="sub">${tries} ${answer} ${error}</div>`;
+    return html`<span class="st wait">${icon("x")}Given up</span><div class="sub">${tries}${answer}</div>${error}`;
   const isFirst = attempts === 0;
   const next = html`next ${time(next_attempt_at, now)}`;
-  return html`<span class="st">${icon("clock")}Waiting</span><div class="sub">${
-    isFirst ? "not sent yet" : html`${tries}, ${next} ${answer} ${error}`
-  }</div>`;
+  return html`<span class="st">${icon("clock")}Waiting</span><div class="sub"><span>${
+    isFirst ? "not sent yet" : html`${tries}, ${next}${answer}`
+  }</span></div>${!isFirst && error}`;
 }

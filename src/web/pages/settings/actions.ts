@@ -84,20 +84,30 @@ function actionRow({ to, now }: Visit, action: ListedAction): Html {
   const name = nameCell({
     href: to.action(action.number),
     name: html`<bdi>${action.name}</bdi>`,
-    sub: summary(action.triggers.map(triggerWord), 2),
+    sub: summary(action.triggers.map(eventOfSeveral), 2),
     mark: icon("zap"),
   });
   const targets = [...new Set(action.targets.map(({ type }) => targetWord(type)))];
   const kind = action.type === "env" ? "environments" : "flows";
-  return html`<tr>${name}<td class="fill"><bdi>${summary(places, 3)}</bdi><div class="sub">${kind}</div></td>
-<td class="nowrap" data-l="To">${targets.join(", ")}</td>
+  return html`<tr>${name}<td class="fill">${summary(places.map(place), 3)}<div class="sub">${kind}</div></td>
+<td class="nowrap fill" data-l="To">${targets.join(", ")}</td>
 <td class="r">${lastMessage(action, now)}</td></tr>`;
 }
 
+/** `An artifact starts, an artifact stops`: a sentence begins once. */
+function eventOfSeveral(trigger: string, at: number): Html {
+  const words = triggerWord(trigger);
+  return html`${at === 0 || words === trigger ? words : `${words[0]?.toLowerCase() ?? ""}${words.slice(1)}`}`;
+}
+
+/** A name goes to the next line as a whole. */
+const place = (name: string): Html => html`<bdi class="whole">${name}</bdi>`;
+
 /** The first of several, and how many more there are. */
-function summary(texts: readonly string[], shown: number): string {
+function summary(texts: readonly Html[], shown: number): Html {
   const more = texts.length - shown;
-  return `${texts.slice(0, shown).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
+  const first = texts.slice(0, shown).map((text, at) => html`${at > 0 && ", "}${text}`);
+  return html`${first}${more > 0 && ` and ${more} more`}`;
 }
 
 /** How the latest messages went. */
@@ -106,6 +116,6 @@ export function lastMessage(
   now: number,
 ): Html {
   const { is_failing, last_success_timestamp: success, last_failure_timestamp: failure } = action;
-  if (is_failing) return html`<span class="st wait">${icon("alert")}Failing</span> ${time(failure, now)}`;
+  if (is_failing) return html`<span class="st wait">${icon("alert")}failed ${time(failure, now)}</span>`;
   return success === null ? html`<span class="muted">none yet</span>` : time(success, now);
 }

@@ -186,11 +186,20 @@ function entryRow({ to }: Visit, entry: LoggedEntry): Html {
   const change = changeWords(entry);
   const more = html`<details class="detail-json"><summary>Details<span
 class="vh"> of ${entry.event}</span></summary><pre tabindex="0">${JSON.stringify(facts, null, 2)}</pre></details>`;
-  return html`<tr><td class="lead"><span class="strong">${eventWords(entry)}</span>${more}</td>
+  return html`<tr><td class="lead"><span class="strong event">${eventWords(entry)}</span>${more}</td>
 <td class="fill">${describeObject(entry, to)}${change && html`<div class="sub">${change}</div>`}</td>
 <td class="fill" data-l="By"><bdi>${actor.name}</bdi><div class="sub">${ACTORS[actor.kind]} ${credential}</div></td>
 <td class="r">${timestamp(entry.timestamp)}</td></tr>`;
 }
+
+/** Where a role was changed. */
+const SOURCES: Readonly<Record<MembershipEvent["source"], string>> = {
+  app: "web interface or API",
+  scim: "SCIM",
+  invitation: "invitation",
+  script: "command on the server",
+  oidc: "login provider",
+};
 
 async function memberships(visit: Visit): Promise<Html> {
   const { body } = await renderList(visit, {
@@ -221,6 +230,6 @@ function membershipRow({ now }: Visit, event: MembershipEvent): Html {
   return html`<tr><td class="lead"><span class="t-name"><bdi>${user}</bdi></span>
 <div class="sub"><bdi>${user_name}</bdi></div></td>
 <td class="fill">${change}</td>
-<td class="fill" data-l="By"><bdi>${event.changed_by}</bdi><div class="sub">${event.source}</div></td>
+<td class="fill" data-l="By"><bdi>${event.changed_by}</bdi><div class="sub">${SOURCES[event.source]}</div></td>
 <td class="r">${time(event.timestamp, now)}</td></tr>`;
 }

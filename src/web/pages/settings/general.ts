@@ -59,7 +59,7 @@ const about = (visit: Visit, organization: AnswerOf<typeof getOrganization>): Ht
         [
           "Address",
           html`<span class="row"><code>${visit.address}</code>${copyButton(visit.address, "the address")}</span>
-<span class="sub">KOSLI_HOST of clients; KOSLI_ORG is the name.</span>`,
+<span class="sub">Clients take it as KOSLI_HOST, and the name above as KOSLI_ORG.</span>`,
         ],
       ]),
     ),
@@ -77,7 +77,7 @@ function settingsCard(visit: Visit, settings: AnswerOf<typeof getOrganizationSet
     name: "controls_enabled",
     label: "Controls",
     isChecked: settings.controls_enabled,
-    hint: "Decisions by controls can be recorded. While it is off, policies that require them stay in force.",
+    hint: "Decisions on controls can be recorded. While it is off, policies that require them stay in force.",
   })}${checkbox(visit, {
     form: "settings",
     name: "evaluations_enabled",

@@ -168,7 +168,10 @@ function sonarFields(visit: Visit, settings: Readonly<Record<string, string>>): 
       { value: "key", text: "Named after the key of the project" },
       { value: "name", text: "Named after the project" },
     ],
-  })}<div class="form-pair">${text("flow_prefix", "Begins with")}${text("flow_suffix", "Ends with")}</div>`;
+  })}<div class="form-pair">${text("flow_prefix", "Name of the flow begins with")}${text(
+    "flow_suffix",
+    "Ends with",
+  )}</div>`;
 }
 
 function askRotate(visit: Visit, { kind, name }: Kind): Html {
