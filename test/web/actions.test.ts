@@ -206,7 +206,7 @@ test("a test message is sent, a message that failed is sent again, a delivered o
     await server.settled();
   }
   const page = visibleText(await at.browser.get(path));
-  assert.match(page, /Given up .*status 410 The receiver answered 410 Gone .*Retry/);
+  assert.match(page, /Given up .* 3 attempts, status 410 The receiver answered 410 Gone .*Retry/);
   assert.match(page, /Delivered .*status 200/);
   const dead = (await deliveries()).find(({ state }) => state === "dead");
   const delivered = (await deliveries()).find(({ state }) => state === "delivered");

@@ -84,9 +84,9 @@ function deliveryTable(visit: Visit, deliveries: readonly Delivery[]): Html {
     caption: "Deliveries",
     columns: [
       { text: "Message" },
-      { text: "To", className: "w-flow" },
+      { text: "To", className: "w-to" },
       { text: "State" },
-      { text: "Created", isRight: true },
+      { text: "Created", isRight: true, className: "hide-t" },
       ...(mayRetry ? [{ text: "Actions", isHidden: true }] : []),
     ],
     rows: deliveries.map((delivery) => deliveryRow(visit, { delivery, mayRetry })),
@@ -112,7 +112,7 @@ function deliveryRow(visit: Visit, { delivery, mayRetry }: { delivery: Delivery;
       fields: html`${hiddenField("delivery", id)}`,
     });
   return html`<tr>${name}<td class="fill"><bdi>${to}</bdi><div class="sub">${targetWord(type)}</div></td>
-<td class="fill">${stateCell(delivery, now)}</td><td class="r">${time(delivery.created_at, now)}</td>
+<td class="fill">${stateCell(delivery, now)}</td><td class="r hide-t">${time(delivery.created_at, now)}</td>
 ${mayRetry && html`<td class="r">${retry && html`<span class="row-actions">${retry}</span>`}</td>`}</tr>`;
 }
 
@@ -133,7 +133,8 @@ function stateCell(delivery: Delivery, now: number): Html {
     return html`<span class="st">${icon("check")}Delivered</span>
 <div class="sub"><span>${time(finished_at, now)}${answer}</span></div>`;
   if (state === "dead")
-    return html`<span class="st wait">${icon("x")}Given up</span><div class="sub">${tries}${answer}</div>${error}`;
+    return html`<span class="st wait">${icon("x")}Given up</span>
+<div class="sub"><span>${time(finished_at, now)}, ${tries}${answer}</span></div>${error}`;
   const isFirst = attempts === 0;
   const next = html`next ${time(next_attempt_at, now)}`;
   return html`<span class="st">${icon("clock")}Waiting</span><div class="sub"><span>${
