@@ -318,6 +318,17 @@ test("the search marks what matches, has all results of a kind, and what a role 
   assert.not.match(visibleText(await read.get(`${path}?choose=allow`)), /in which environment/);
 });
 
+test("a command asks for an environment with an allowlist and policies of its own, so for no logical one", async () => {
+  const { at, browser } = await world();
+  runningIn(server).environment(at, { name: "everywhere", type: "logical", members: ["production"] });
+  for (const choice of ["allow", "attach"]) {
+    const { text } = await browser.get(`/${at.org}/search?choose=${choice}`);
+    assert.match(text, /placeholder="Part of the name of the environment"/);
+    assert.match(text, /href="[^"]*\/environments\/production\?/);
+    assert.not.match(text, /everywhere/);
+  }
+});
+
 test("a whole fingerprint or commit leads to its page; suggestions list it", async () => {
   const { at, browser } = await world();
   const found = await browser.get(`/${at.org}/search?q=sha256:${PRINT}`);

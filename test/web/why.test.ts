@@ -91,13 +91,13 @@ test("an artifact shows who refuses it, the causes apart from rules, and what wo
     "scan fails",
     `review is missing in trail ${trail}`,
     "2 of 3 rules fail",
-    `NON-COMPLIANT in ${trail}`,
+    `Non-compliant in ${trail}`,
     'flow.tags.tier == "batch" flow.tags.tier is not set, so false',
     "review was never reported The template expects type pull_request",
     "Reported by",
     "A re-evaluation from the stored facts and policy versions gives the same verdict.",
     "What would make it compliant",
-    "Mend what the generic attestation scan found, and report it again",
+    "Fix what the generic attestation scan found, and report it again",
     "Or override it with a reason",
     "Report a compliant pull_request attestation review",
     `kosli attest pullrequest github --name review \\ --flow ${flow} --trail ${trail}`,
@@ -279,7 +279,7 @@ test("a logical environment leads to the snapshots of its members", async () => 
   assertShows(await browser.get(whyOf(at, logical, fingerprint, "&in=1")), [`in ${second} #1`, "Compliant"]);
   assertShows(await browser.get(whyOf(at, logical, fingerprint, "&in=99")), [`in ${environment} #1`]);
   assertShows(await browser.get(`/${at.org}/why?environment=${logical}`), [
-    "1 of 2 artifacts is not compliant",
+    "1 of 2 running artifacts is not compliant",
     `${environment} #1`,
     `${second} #1`,
   ]);
@@ -300,7 +300,7 @@ test("a snapshot lists its artifacts with their reasons, those that fail first, 
   const page = await browser.get(`/${at.org}/why?environment=${environment}&snapshot=1`);
   assertShows(page, [
     `Why is ${environment} #1 Non-compliant`,
-    "24 of 24 artifacts are not compliant",
+    "24 of 24 running artifacts are not compliant",
     "No provenance : not reported to any flow",
     "1 to 20 of 24",
   ]);

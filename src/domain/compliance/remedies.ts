@@ -87,7 +87,7 @@ export function remediesFor(cause: VerdictCause, fingerprint: string | null): Re
       const what = describeKind(cause);
       return [
         {
-          ...one("fix_attestation", `Mend what the ${what} found, and report it again${target}${place}`),
+          ...one("fix_attestation", `Fix what the ${what} found, and report it again${target}${place}`),
           attestation_id,
         },
         { ...one("override_attestation", `Or override the ${what}${place}, with a reason`), attestation_id },

@@ -39,9 +39,9 @@ export type RunningCounts = { compliant: number; failing: number; unknown: numbe
 
 /** An artifact that runs, without its details. */
 export type RunningKeyRow = { id: number; fingerprint: string; name: string; now: number; compliant: 0 | 1 | null };
-/** Two snapshots of a physical environment, `first` not after `last`. */
 /** What a snapshot did to an artifact. */
 type ChangeKind = "start" | "verdict" | "scale" | "any";
+/** Two snapshots of a physical environment, `first` not after `last`. */
 type SnapshotRange = { environment: number; first: number; last: number };
 /** One that runs in one of two snapshots only. */
 type DifferingRow = RunningKeyRow & { is_first: 0 | 1 };

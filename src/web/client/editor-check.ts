@@ -36,7 +36,7 @@ export function checkOnPause(form: HTMLFormElement, showProblems: (problems: rea
     for (const button of saveButtons(form)) {
       if (errors.length === 0) button.removeAttribute("aria-disabled");
       else button.setAttribute("aria-disabled", "true");
-      button.title = errors.length === 0 ? "" : `${countText("error", errors.length)}: mend them first`;
+      button.title = errors.length === 0 ? "" : `${countText("error", errors.length)}: fix them first`;
     }
     const [first] = [...errors, ...warnings];
     const counts = [

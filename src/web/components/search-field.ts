@@ -10,7 +10,7 @@ const MAX_CHARS = 256;
 
 /**
  * A field with its button, which leads to the page of the results.
- * @param options.choose what the results are chosen for (pages/home/commands.ts)
+ * @param options.choose what an environment is chosen for (pages/home/commands.ts)
  */
 export function searchField(
   to: Links,
@@ -18,10 +18,11 @@ export function searchField(
   { hasFocus = false, choose = null }: { hasFocus?: boolean; choose?: string | null } = {},
 ): Html {
   const value = text.slice(0, MAX_CHARS);
+  const label = choose === null ? "Commit, fingerprint or name" : "Part of the name of the environment";
   return html`<form class="filters search-page" role="search" method="get" action="${to.search()}" data-hx-boost="false"
 aria-label="Search the organization">${choose !== null && hiddenField("choose", choose)}<span
 class="search">${icon("search")}<input type="search" name="q"
-aria-label="Commit, fingerprint or name" placeholder="Commit, fingerprint or name" value="${value}"
+aria-label="${label}" placeholder="${label}" value="${value}"
 maxlength="${MAX_CHARS}" autocomplete="off"${hasFocus && html` autofocus`}></span><button class="btn"
 type="submit">Search</button></form>`;
 }

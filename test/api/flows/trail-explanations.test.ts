@@ -145,7 +145,7 @@ test("shows the checklist of the template with what decided, the lines, and what
         "fix_attestation",
         "scan",
         fingerprint,
-        `Mend what the generic attestation 'scan' found, and report it again for the artifact in trail '${trail}' ` +
+        `Fix what the generic attestation 'scan' found, and report it again for the artifact in trail '${trail}' ` +
           `of flow '${flow}'`,
       ],
       [

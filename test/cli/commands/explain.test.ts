@@ -58,7 +58,7 @@ NON-COMPLIANT  'db\\u001b[2J\\u000aassay: all is well'  ${B}
   why:
     The generic attestation 'tests' in trail 't-b' of flow 'backend' is not compliant
   what would make it compliant:
-    Mend what the generic attestation 'tests' found, and report it again for the artifact in trail 't-b' of flow \
+    Fix what the generic attestation 'tests' found, and report it again for the artifact in trail 't-b' of flow \
 'backend'
     Or override the generic attestation 'tests' in trail 't-b' of flow 'backend', with a reason
     Or add the artifact to the allowlist of the environment, with a reason
@@ -424,7 +424,7 @@ test("--json contains every detail", () =>
                         ...FAILED_TESTS,
                         kind: "fix_attestation",
                         words:
-                          "Mend what the generic attestation 'tests' found, and report it again for the artifact in " +
+                          "Fix what the generic attestation 'tests' found, and report it again for the artifact in " +
                           "trail 't-b' of flow 'backend'",
                         fingerprint: B,
                       },

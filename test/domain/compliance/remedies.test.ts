@@ -132,7 +132,7 @@ test("every kind of verdict has a remedy, in words", () => {
     "report_artifact: Report the artifact to a trail of flow 'build'",
   ]);
   assert.equal(remedies("{attestations: [{type: snyk}]}", [record({ candidates: [candidate("scan")] })]), [
-    "fix_attestation: Mend what the snyk attestation 'scan' found, and report it again for the artifact in trail " +
+    "fix_attestation: Fix what the snyk attestation 'scan' found, and report it again for the artifact in trail " +
       "'t1' of flow 'build'",
     "override_attestation: Or override the snyk attestation 'scan' in trail 't1' of flow 'build', with a reason",
   ]);

@@ -8,7 +8,7 @@ import { listAuditLogEntries } from "../../../api/accounts/audit-log.ts";
 import { listEnvs } from "../../../api/environments/environments.ts";
 import { searchNames } from "../../../api/flows/name-search.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
-import { typeIconName, typeName } from "../../components/environment-type.ts";
+import { TYPES, typeIconName, typeName } from "../../components/environment-type.ts";
 import { icon } from "../../components/icon.ts";
 import type { IconName } from "../../components/icon.ts";
 import { card, empty, padded, pageHead } from "../../components/layout.ts";
@@ -128,9 +128,10 @@ function kindOf({ query }: Visit): Kind | null {
   return Object.hasOwn(KINDS, text) ? (text as Kind) : null;
 }
 
-/** The environments in which a command can be given. */
+/** The environments in which a command can be given. A logical one has neither an allowlist nor policies of its own. */
 async function environmentsFor(visit: Visit, { key }: { key: Choice }, text: string): Promise<Found> {
-  const query = { page: 1, per_page: MAX_ENVIRONMENTS, ...(text === "" ? {} : { name: text }) };
+  const type = TYPES.map(({ value }) => value).filter((value) => value !== "logical");
+  const query = { page: 1, per_page: MAX_ENVIRONMENTS, type, ...(text === "" ? {} : { name: text }) };
   const { environments } = (await visit.call(listEnvs, { query })) as Exclude<
     AnswerOf<typeof listEnvs>,
     readonly unknown[]

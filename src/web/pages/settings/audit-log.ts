@@ -4,6 +4,7 @@ import { listAuditLogEntries } from "../../../api/accounts/audit-log.ts";
 import { listAuditLog } from "../../../api/accounts/membership-audit-log.ts";
 import { DAY_S } from "../../../domain/time.ts";
 import { AppError } from "../../../errors.ts";
+import { icon } from "../../components/icon.ts";
 import { card, downloadButton, empty, linkButton, table, tabs } from "../../components/layout.ts";
 import { pageFrom, renderList } from "../../components/list-page.ts";
 import { filters } from "../../components/lists.ts";
@@ -185,11 +186,16 @@ function entryRow({ to }: Visit, entry: LoggedEntry): Html {
   };
   const change = changeWords(entry);
   const more = html`<details class="detail-json"><summary>Details<span
-class="vh"> of ${entry.event}</span></summary><pre tabindex="0">${JSON.stringify(facts, null, 2)}</pre></details>`;
-  return html`<tr><td class="lead"><span class="strong event">${eventWords(entry)}</span>${more}</td>
+class="vh"> of ${entry.event}</span>${icon("chevron-down", "12")}</summary><pre
+tabindex="0">${JSON.stringify(facts, null, 2)}</pre></details>`;
+  // The details stand below two columns: their lines are longer than one.
+  return html`<tr class="has-detail"><td class="lead"><span class="strong event">${eventWords(entry)}</span></td>
 <td class="fill">${describeObject(entry, to)}${change && html`<div class="sub">${change}</div>`}</td>
-<td class="fill" data-l="By"><bdi>${actor.name}</bdi><div class="sub">${ACTORS[actor.kind]} ${credential}</div></td>
-<td class="r">${timestamp(entry.timestamp)}</td></tr>`;
+<td class="fill" data-l="By" rowspan="2"><bdi>${actor.name}</bdi><div class="sub">${
+    ACTORS[actor.kind]
+  } ${credential}</div></td>
+<td class="r" rowspan="2">${timestamp(entry.timestamp)}</td></tr>
+<tr class="detail"><td class="full" colspan="2">${more}</td></tr>`;
 }
 
 /** Where a role was changed. */

@@ -1,5 +1,7 @@
 /** The tree of policies, rules, facts and causes that an artifact's verdict rests on. */
 import { countRules } from "../../components/rule-counts.ts";
+import { stateOf, stateWord } from "../../components/state.ts";
+import type { ShownState } from "../../components/state.ts";
 import { tree } from "../../components/tree.ts";
 import type { TreeNode } from "../../components/tree.ts";
 import { html } from "../../html.ts";
@@ -126,7 +128,9 @@ function factNodes(context: Context, rule: ExplainedRule, { resolution, flow }: 
   if (type === "rule_not_applicable") return [{ ...plain, state: "not_applicable" }];
   if (about.evaluation_error !== undefined)
     return [{ ...plain, state: "non_compliant", word: "Failed", isCause: true }];
-  if (flow && type === "non_compliant_in_trail") return [inTrail(context, flow, about.artifact_status)];
+  const status = about.artifact_status;
+  if (flow && (type === "non_compliant_in_trail" || (type === "rule_satisfied" && status !== null)))
+    return [inTrail(context, flow, stateOf(status ?? "NON-COMPLIANT"))];
   const records = flow?.attestations.filter(({ id }) => ids.includes(id)) ?? [];
   if (records.length > 0)
     return records
@@ -157,7 +161,7 @@ const placeWords = (flow: ShownFlow | undefined): Value =>
   flow && html`Trail <bdi>${flow.trail}</bdi> of flow <bdi>${flow.flow}</bdi>`;
 
 /** The state of the artifact in a trail, and below it what the trail says about it. */
-function inTrail({ visit, artifact }: Context, flow: ShownFlow, status: string | null): TreeNode {
+function inTrail({ visit, artifact }: Context, flow: ShownFlow, state: ShownState): TreeNode {
   const find = (id: string) => flow.attestations.find((attestation) => attestation.id === id);
   const nodes = flow.reasons.slice(0, MAX_FACTS).map((reason): TreeNode => {
     const cause = artifact.causes.find(
@@ -170,9 +174,9 @@ function inTrail({ visit, artifact }: Context, flow: ShownFlow, status: string |
   const rest = flow.reasons.length - nodes.length;
   const former = flow.evaluated_as !== flow.flow && html`, named <bdi>${flow.evaluated_as}</bdi> at the evaluation`;
   return {
-    state: status === "INCOMPLETE" ? "incomplete" : "non_compliant",
+    state,
     kind: "Fact",
-    text: html`${status ?? "Not compliant"} in <bdi>${flow.trail ?? flow.flow}</bdi>`,
+    text: html`${stateWord(state)} in <bdi>${flow.trail ?? flow.flow}</bdi>`,
     sub: html`Flow <bdi>${flow.flow}</bdi>${former}`,
     right: trailLink(visit, flow),
     isOpen: true,

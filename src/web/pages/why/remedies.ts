@@ -80,7 +80,7 @@ function sentence({ to, may }: Visit, { kind, name, type, control, words }: Reme
   const noun = type === "decision" ? "" : "attestation ";
   const what = html`${typed}${noun}${name !== null && html`<b><bdi>${name}</bdi></b>`}${of}`;
   if (kind === "report_attestation") return html`Report a compliant ${what}`;
-  if (kind === "fix_attestation") return html`Mend what the ${what} found, and report it again`;
+  if (kind === "fix_attestation") return html`Fix what the ${what} found, and report it again`;
   if (kind === "correct_policy" && may(putPolicy)) return html`${words}. <a href="${to.policies()}">Policies</a>`;
   return html`${words}`;
 }

@@ -68,13 +68,13 @@ function verdictBox({ to }: Visit, { snapshot }: SnapshotAnswer): Html {
       reasons: ["An unknown verdict is never counted as compliant"],
     });
   if (compliant) {
-    const all = total === 1 ? "the only artifact" : `all ${formatNumber(total)} artifacts`;
+    const all = total === 1 ? "the only running artifact" : `all ${formatNumber(total)} running artifacts`;
     const title = total === 0 ? "Compliant: nothing ran" : `Compliant: policies or the allowlist accept ${all}`;
     return reasonsBox({ state: "ok", title, reasons: [] });
   }
   const verb = bad === 1 ? "is" : "are";
   return reasonsBox({
-    title: `${formatNumber(bad)} of ${formatNumber(total)} artifacts ${verb} not compliant`,
+    title: `${formatNumber(bad)} of ${formatNumber(total)} running artifacts ${verb} not compliant`,
     reasons: unknown > 0 ? [`${formatNumber(unknown)} are unknown`] : [],
   });
 }
@@ -90,7 +90,7 @@ function artifactTable(visit: Visit, subjects: readonly ShownArtifact[], isLogic
   const columns = [
     { text: "Artifact" },
     { text: "State", className: "w-st" },
-    ...(isLogical ? [{ text: "Environment" }] : []),
+    ...(isLogical ? [{ text: "Environment", className: "w-place" }] : []),
     { text: "Trail" },
   ];
   const rows = subjects.map((subject) => artifactRows(visit, subject, isLogical));
@@ -119,7 +119,9 @@ function artifactRows(visit: Visit, { artifact, at }: ShownArtifact, isLogical: 
   const colspan = isLogical ? 4 : 3;
   return html`<tr${reasons.length > 0 && html` class="has-detail"`}>${first}<td>${badge(state)}</td>${
     isLogical &&
-    html`<td><a href="${to.snapshot(environment, at.index)}"><bdi>${environment}</bdi>&#160;#${at.index}</a></td>`
+    html`<td><a href="${to.snapshot(environment, at.index)}"><span><bdi>${environment}</bdi> <span class="nowrap">#${
+      at.index
+    }</span></span></a></td>`
   }<td class="flow">${trail}</td></tr>${
     reasons.length > 0 &&
     html`<tr class="detail"><td colspan="${colspan}" class="full"><ul class="reasons${
