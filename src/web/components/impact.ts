@@ -229,7 +229,7 @@ function artifactRow(artifact: Artifact, href: string | null): Html {
   const title =
     href === null ? html`<span class="t-name">${label}</span>` : html`<a class="t-name" href="${href}">${label}</a>`;
   return html`<tr><td class="lead"><div class="name-cell">${icon("package")}<div>${title}${
-    place !== "" && html`<div class="sub"><bdi>${place}</bdi></div>`
+    place !== "" && html`<div class="sub"><bdi class="cut">${place}</bdi></div>`
   }</div></div></td><td>${flip(before, after, word)}</td><td class="fill">${whyOf(artifact)}</td></tr>`;
 }
 
