@@ -78,15 +78,16 @@ export function bindReport(
 const targetsOf = ({ binding, artifacts }: Target): (number | null)[] =>
   binding.kind === "trail" ? [null] : artifacts.map(({ id }) => id);
 
+/** Whether the trail (null) or an artifact of it has a current record of that name. */
+const isReported = ({ trail, name }: AttestationKey, target: number | null): boolean =>
+  trail.facts.get(target)?.some((fact) => fact.name === name) ?? false;
+
 /**
  * Whether a report has a predecessor: a current record of its name on its target, or a waiting one with the same
  * target.
  */
-function isRepeated({ store }: RecordContext, target: Target, { trail, name }: AttestationKey): boolean {
-  return (
-    targetsOf(target).some((id) => trail.facts.get(id)?.some((fact) => fact.name === name)) ||
-    findWaiting(store, target, { trail, name }) !== null
-  );
+function isRepeated({ store }: RecordContext, target: Target, key: AttestationKey): boolean {
+  return targetsOf(target).some((id) => isReported(key, id)) || findWaiting(store, target, key) !== null;
 }
 
 /** The predecessor of a report, see `isRepeated`; null for the first report of a name. */
@@ -175,10 +176,12 @@ export function recordAttestation<P extends Record<string, TSchema>, Prepared>(
   const event = describeReport(target, { common, isReattestation });
   store.trails.addAttestationEvent(trail.id, { ...event, at }, record.id);
   const fact = { name, type, attestationId: record.publicId, overriddenAttestationId: null, isCompliant };
-  const grows = isReattestation ? null : params.trail_name;
+  // One of several artifacts may have the name already.
+  const targets = targetsOf(target);
+  const grows = targets.every((id) => isReported({ trail, name }, id)) ? null : params.trail_name;
   const { status } =
     override.overridden_type === null
-      ? store.trailEvaluation.evaluateRecorded(trail, { fact, targets: targetsOf(target), grows }, at)
+      ? store.trailEvaluation.evaluateRecorded(trail, { fact, targets, grows }, at)
       : store.trailEvaluation.evaluate(trail.id, at, { grows });
   context.note({
     attestation_id: record.publicId,

@@ -1,13 +1,13 @@
 /**
  * What one trail may have. Each report to a trail evaluates all of it and stores the verdict, on the thread that serves
- * everybody: with both at their limits some 40 ms.
+ * everybody: with artifacts and attestations at their limits some 35 ms.
  */
 import type { TrailFacts } from "./trail.ts";
 
 export const MAX_TRAIL_ARTIFACTS = 2_000;
 /** Expected and other attestations, by name: those of the trail, and those of each of its artifacts. */
 export const MAX_TRAIL_CHECKS = 10_000;
-/** Earlier attestations that a new artifact gets at once. Binding as many takes some 40 ms, too. */
+/** Earlier attestations that a new artifact gets at once. Binding as many and the evaluation take some 50 ms. */
 export const MAX_WAITING_ATTESTATIONS = 2_500;
 
 const REMEDY = "which is the most that it may have. Report to another trail";

@@ -129,20 +129,21 @@ export function attestationStore(db: Db, { newId }: SchemaSources, { onAttested 
   const pending = db.prepare<[number, string, string, number], PendingRow>(
     `SELECT att.id, att.name, att.git_commit, att.target_artifacts_json
      FROM pending_bindings pb JOIN attestations att ON att.id = pb.attestation_id
-     WHERE pb.trail_id = ? AND pb.reference_name = ? AND pb.git_commit = ? ORDER BY att.id LIMIT ?`,
+     WHERE pb.trail_id = ? AND pb.reference_name = ? AND pb.git_commit = ? ORDER BY pb.attestation_id LIMIT ?`,
   );
   const latestPending = db.prepare<[number, string, string, string], { attestation_id: number }>(
     `SELECT pb.attestation_id FROM pending_bindings pb JOIN attestations att ON att.id = pb.attestation_id
      WHERE pb.trail_id = ? AND pb.reference_name = ? AND pb.git_commit = ? AND att.name = ?
      ORDER BY pb.attestation_id DESC LIMIT 1`,
   );
-  // A report by fingerprint is bound to every artifact of the fingerprint that its trail has.
+  // A report by fingerprint is bound to every artifact of the fingerprint that its trail has, so the first one has all.
   const byFingerprint = db.prepare<{ trail: number; fingerprint: string; limit: number }, { id: number; name: string }>(
-    `SELECT DISTINCT att.id, att.name
-     FROM artifacts a JOIN attestation_bindings b ON b.artifact_id = a.id
-       JOIN attestations att ON att.id = b.attestation_id
-     WHERE a.trail_id = @trail AND a.fingerprint = @fingerprint AND att.artifact_fingerprint = @fingerprint
-     ORDER BY att.id LIMIT @limit`,
+    `SELECT att.id, att.name
+     FROM attestation_bindings b JOIN attestations att ON att.id = b.attestation_id
+     WHERE b.artifact_id = (SELECT min(a.id) FROM artifacts a
+                            WHERE a.trail_id = @trail AND a.fingerprint = @fingerprint)
+       AND att.artifact_fingerprint = @fingerprint
+     ORDER BY b.attestation_id LIMIT @limit`,
   );
   const boundTo = db.prepare<[number], { name: string; created_at: number }>(
     `SELECT att.name, att.created_at FROM attestation_bindings b JOIN attestations att ON att.id = b.attestation_id

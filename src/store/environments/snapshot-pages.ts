@@ -41,6 +41,16 @@ export type RunningCounts = { compliant: number; failing: number; unknown: numbe
 export type RunningKeyRow = { id: number; fingerprint: string; name: string; now: number; compliant: 0 | 1 | null };
 /** What a snapshot did to an artifact. */
 type ChangeKind = "start" | "verdict" | "scale" | "any";
+/** An artifact, and the snapshots among which its change is looked for: after `first`, up to `last`. */
+type ChangePlace = {
+  organization: number;
+  environment: number;
+  fingerprint: string;
+  name: string;
+  first: number;
+  last: number;
+  kind: ChangeKind;
+};
 /** Two snapshots of a physical environment, `first` not after `last`. */
 type SnapshotRange = { environment: number; first: number; last: number };
 /** One that runs in one of two snapshots only. */
@@ -77,15 +87,14 @@ const MAX_SEARCHED_SNAPSHOTS = 100_000;
 const MAX_SEARCHED_FOR_COMPLIANT = 5_000;
 
 export function snapshotPageStore(db: DbReader) {
-  const prepare = (selected: string) => ({
-    count: db.prepare<[SnapshotKey & { exited: number }], { n: number }>(
+  const counting = (selected: string) =>
+    db.prepare<[SnapshotKey & { exited: number; search: string }], { n: number }>(
       `SELECT count(*) AS n FROM snapshot_artifacts sa
        WHERE ${IN_SNAPSHOT} AND (sa.now > 0 OR @exited = 1) AND ${selected}`,
-    ),
-    countFound: db.prepare<[SnapshotKey & { exited: number; search: string }], { n: number }>(
-      `SELECT count(*) AS n FROM snapshot_artifacts sa
-       WHERE ${IN_SNAPSHOT} AND (sa.now > 0 OR @exited = 1) AND ${selected} AND ${FOUND}`,
-    ),
+    );
+  const prepare = (selected: string) => ({
+    count: counting(selected),
+    countFound: counting(`${selected} AND ${FOUND}`),
     // The rows are narrow until the page is known.
     keys: db
       .prepare<[SnapshotKey & { exited: number; search: string; limit: number; offset: number }], number>(
@@ -189,20 +198,7 @@ export function snapshotPageStore(db: DbReader) {
     )
     .pluck();
   // A verdict that becomes unknown has no annotation of its own.
-  const change = db.prepare<
-    [
-      {
-        organization: number;
-        fingerprint: string;
-        name: string;
-        environment: number;
-        first: number;
-        last: number;
-        kind: ChangeKind;
-      },
-    ],
-    Pick<SnapshotRow, "idx" | "timestamp">
-  >(
+  const change = db.prepare<[ChangePlace], Pick<SnapshotRow, "idx" | "timestamp">>(
     `SELECT s.idx, s.timestamp FROM snapshot_artifacts sa
        CROSS JOIN snapshots s ON s.environment_id = sa.environment_id AND s.idx = sa.first_index
      WHERE sa.organization_id = @organization AND sa.fingerprint = @fingerprint AND sa.environment_id = @environment
@@ -247,15 +243,7 @@ export function snapshotPageStore(db: DbReader) {
      * The latest snapshot after `first` up to `last` that changed an artifact in this way; null for none. Not for the
      * empty fingerprint, which many artifacts share.
      */
-    findChange: (place: {
-      organization: number;
-      environment: number;
-      fingerprint: string;
-      name: string;
-      first: number;
-      last: number;
-      kind: ChangeKind;
-    }): Pick<SnapshotRow, "idx" | "timestamp"> | null => change.get(place) ?? null,
+    findChange: (place: ChangePlace): Pick<SnapshotRow, "idx" | "timestamp"> | null => change.get(place) ?? null,
     /** At most `limit` artifacts that a snapshot of a physical environment started, stopped or changed, in no order. */
     listTurned: (environmentId: number, index: number, limit: number): TurnedRow[] =>
       turned.all(environmentId, index, limit),
@@ -283,11 +271,10 @@ export function snapshotPageStore(db: DbReader) {
       new Map(runningDetails.all(JSON.stringify([...ids])).map((row) => [row.id, row])),
     /** How many artifacts of a snapshot of a physical environment are selected. @param withExited those that stopped */
     count(snapshot: SnapshotKey, { show, search, withExited }: Selected): number {
-      const exited = withExited ? 1 : 0;
       const { count, countFound } = statements[show];
       // Without a search the index alone is read: ten thousand artifacts in 0.5 ms instead of 2.
-      const row = search === "" ? count.get({ ...snapshot, exited }) : countFound.get({ ...snapshot, search, exited });
-      return row?.n ?? 0;
+      const counted = search === "" ? count : countFound;
+      return counted.get({ ...snapshot, search, exited: withExited ? 1 : 0 })?.n ?? 0;
     },
     /** A part of them: those that fail first, those that stopped last, else by name. */
     list(

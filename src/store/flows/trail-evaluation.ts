@@ -147,7 +147,8 @@ export function trailEvaluationStore(
     const facts = toFacts(trail, at);
     const problem = grows === null ? null : findTrailSizeProblem(grows, facts);
     if (problem !== null) throw badRequest(problem);
-    const [rows, result] = [trail.artifacts, evaluateTrail(facts)];
+    const rows = trail.artifacts;
+    const result = evaluateTrail(facts);
     const status = result.compliance_status;
     setStatus.run(JSON.stringify(status), JSON.stringify(result.reasons), at, trail.id);
     if (trail.state !== status.status) setState.run(status.status, trail.id);

@@ -79,6 +79,23 @@ test("a trail refuses what would make it too large to evaluate with each report,
   assert.is((await read()).compliance_status.attestations_statuses.length, 50);
 });
 
+test("a name that one artifact has counts again for each other artifact that gets it", async () => {
+  const { report, attest, read } = await givenFlow(TEMPLATE);
+  for (let n = 0; n < 5; n += 1) expect(await report({ template_reference_name: "app" }), 201);
+  const [fingerprint, git_commit] = [freshFingerprint(), freshCommit()];
+  expect(await report({ fingerprint, git_commit, template_reference_name: "db" }), 201);
+  for (let n = 0; n < 50; n += 1) expect(await report({ git_commit, template_reference_name: "db" }), 201);
+  expect(await attest("scan", { artifact_fingerprint: fingerprint }), 201);
+  const before = await read();
+
+  const git_commit_info = { sha1: git_commit, message: "m", author: "a", branch: "b", timestamp: 1, url: "" };
+  const refused = await attest("scan", { target_artifacts: ["db"], git_commit_info });
+  expect(refused, 400);
+  assert.is(refused.body.message, TOO_MANY);
+  assert.equal(await read(), before);
+  expect(await attest("scan", { artifact_fingerprint: fingerprint }), 201);
+});
+
 test("an override of a name that was not reported counts as one more", async () => {
   const { org, key, flow, report, attest } = await givenFlow(TEMPLATE);
   for (let n = 0; n < 5; n += 1) expect(await report({ template_reference_name: "app" }), 201);

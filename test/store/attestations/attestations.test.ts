@@ -180,6 +180,31 @@ test("records wait for a name and a commit, and keep waiting for further artifac
   assert.is(attestations.findLatestPending({ trailId: t.id, referenceName: "web", commit: COMMIT }, "a"), null);
 });
 
+test("reads no more candidates for a new artifact than asked for, however many there are", () => {
+  const { db, sql, t, attestations, made, bind, another } = world();
+  const second = another(FINGERPRINT);
+  const [first] = Array.from({ length: 3 }, () => {
+    const { id } = made("c", { artifact_fingerprint: FINGERPRINT });
+    bind(id, "c");
+    bind(id, "c", second);
+    return id;
+  });
+  const waiting = Array.from({ length: 3 }, () => {
+    const { id } = made("a", { git_commit: COMMIT, target_artifacts_json: '["app"]' });
+    attestations.addPendingBinding(id, { trailId: t.id, referenceName: "app", commit: COMMIT });
+    return id;
+  });
+  const artifact = { fingerprint: FINGERPRINT, referenceName: "app", gitCommit: COMMIT };
+  const candidates = (limit: number) => attestations.listBindingCandidates(t.id, artifact, limit).map(({ id }) => id);
+  assert.equal(candidates(1), [first, waiting[0]]);
+  assert.is(candidates(3).length, 6);
+  const limited = sql.filter((text) =>
+    /FROM (attestation_bindings b|pending_bindings pb) .*LIMIT (\?|@limit)$/s.test(text),
+  );
+  assert.is(limited.length, 2);
+  for (const text of limited) assert.not.match(plan(db, text).join("\n"), /TEMP B-TREE/, text);
+});
+
 test("a policy sees the latest of each name on both levels, overrides as what they override", () => {
   const { t, artifact, another, onTrail, onArtifact, override, attestations } = world();
   const review = onTrail("review", { type: "pull_request" });

@@ -3,7 +3,7 @@ import { getPastEnvironment } from "../../../api/environments/past.ts";
 import { icon } from "../../components/icon.ts";
 import { verdictBar } from "../../components/charts.ts";
 import { typeIcon, typeName } from "../../components/environment-type.ts";
-import { card, empty, nameCell, padded } from "../../components/layout.ts";
+import { card, empty, nameCell, nameList, padded } from "../../components/layout.ts";
 import type { TableColumn } from "../../components/layout.ts";
 import { badge, stateOfVerdict, tag } from "../../components/state.ts";
 import { time } from "../../components/time.ts";
@@ -79,9 +79,8 @@ export function pastEnvironmentRow(
 ): Html {
   const { name, type, policies, snapshot_index: index, last_changed_at: changed } = environment;
   const { compliant_count: compliant, non_compliant_count: failing, unknown_count: unknown } = environment;
-  const inForce = policies.map(
-    ({ name: policy, version }, at) =>
-      html`${at > 0 && ", "}<span class="whole">${policy}${version !== null && ` v${version}`}</span>`,
+  const inForce = nameList(
+    policies.map(({ name: policy, version }) => html`${policy}${version !== null && ` v${version}`}`),
   );
   const shortly = policies.length === 1 ? "1 policy" : `${policies.length} policies`;
   const attached = policies.length === 0 ? "no policy" : isShort ? shortly : inForce;
