@@ -235,8 +235,11 @@ testActivation("systemd-socket-activate starts it on the first connection, which
       env: {},
     });
     const ended = new Promise((resolve) => child.once("close", resolve));
+    let said = "";
+    child.stderr.on("data", (chunk: Buffer) => void (said += chunk));
     try {
-      await until("it listens", () => existsSync(path));
+      // The socket has its path before it takes connections.
+      await until("it listens", () => said.includes(`Listening on ${path}`));
       const answer = await ask(`unix:${path}`, { path: "/ready" });
       assert.is(answer.text, "OK");
     } finally {
