@@ -5,9 +5,8 @@
  * validators of their own and are never compressed here (response.ts).
  */
 import { hash } from "node:crypto";
-import { promisify } from "node:util";
-import { gzip, gzipSync } from "node:zlib";
 import type Koa from "koa";
+import { gzipWhole } from "../archive/compress.ts";
 import { createLru } from "../domain/lru.ts";
 import { MAX_INLINE_ANSWER_BYTES } from "./answers/large-answers.ts";
 import type { LargeAnswer } from "./answers/large-answers.ts";
@@ -17,11 +16,6 @@ import { JSON_TYPE, etagMatches, sendText } from "./response.ts";
 
 /** Smaller bodies are not compressed: they fit into one packet anyway. */
 const MIN_GZIP_CHARS = 1024;
-/**
- * Up to this size a body is compressed synchronously, in 15 to 50 microseconds, which is less than handing it to
- * another thread costs; larger bodies are compressed off the event loop.
- */
-const MAX_SYNC_GZIP_CHARS = 16_384;
 /** The fastest level: on our JSON the others save two percent more in up to twice the time. */
 export const GZIP_LEVEL = 1;
 const GZIP = { level: GZIP_LEVEL };
@@ -81,8 +75,7 @@ export function sendLargeAnswer(ctx: Koa.Context, answer: LargeAnswer | null): v
 
 async function compress(representation: Representation): Promise<Buffer> {
   const { text } = representation;
-  representation.gzipped ??=
-    text.length <= MAX_SYNC_GZIP_CHARS ? gzipSync(text, GZIP) : compressInBackground(text, GZIP);
+  representation.gzipped ??= gzipWhole(text, GZIP);
   const { gzipped } = representation;
   if (Buffer.isBuffer(gzipped)) return gzipped;
   try {
@@ -92,8 +85,6 @@ async function compress(representation: Representation): Promise<Buffer> {
     throw error;
   }
 }
-
-const compressInBackground = promisify<string | Buffer, { level: number }, Buffer>(gzip);
 
 /** `gzip`: accepted and preferred; `always`: the uncompressed form is refused (`identity;q=0`), whatever the size. */
 type EncodingPreference = { gzip: boolean; always: boolean };

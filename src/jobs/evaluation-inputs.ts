@@ -4,8 +4,8 @@
  * wait.
  */
 import { hash } from "node:crypto";
-import { promisify } from "node:util";
-import { gzip, gzipSync } from "node:zlib";
+import { gzipSync } from "node:zlib";
+import { gzipWhole } from "../archive/compress.ts";
 import { withCompressors } from "../archive/compressors.ts";
 import { InputProblem, MAX_INPUT_BYTES, buildEvaluationInput, inputTooLarge } from "../contract/evaluation-input.ts";
 import type { EvaluationInput, InputTask, PackedInput } from "../contract/evaluation-input.ts";
@@ -30,8 +30,6 @@ const MAX_BUILDING_MS = 5_000;
 
 /** Characters that may be read for one document: what its members repeat of one another comes to less than its half. */
 const MAX_READ_CHARS = 2 * MAX_INPUT_BYTES;
-
-const gzipBytes = promisify(gzip);
 
 /** @throws InputProblem; LargeAnswerError for more than `inlineBytes` */
 function read(store: Store, { organizationId, trailIds, baseUrl }: InputTask, inlineBytes: number): EvaluationInput {
@@ -116,7 +114,7 @@ export function createEvaluationInputs({ store, pool, now, logger }: InputDepend
       if ("problem" in input) return withoutCause(input, readAt);
       const document = Buffer.from(input.pieces.join(""));
       const { trails, attestationIds } = input;
-      const [packed, sha256] = [await gzipBytes(document), hash("sha256", document)];
+      const [packed, sha256] = [await gzipWhole(document), hash("sha256", document)];
       return { packed, sha256, bytes: document.length, trails, attestationIds, readAt };
     },
   };

@@ -3,8 +3,7 @@
  * the digest that does not depend on either.
  */
 import { hash } from "node:crypto";
-import { promisify } from "node:util";
-import { gunzip, gzip } from "node:zlib";
+import { gunzipWhole, gzipWhole } from "../archive/compress.ts";
 import { tar } from "../archive/tar.ts";
 import { DamagedTarError, untar } from "../archive/untar.ts";
 import type { UntarredMember } from "../archive/untar.ts";
@@ -20,8 +19,6 @@ export type BundleFile = { path: string; size: number; sha256: string };
 
 const DIRECTORY = "5";
 const REGULAR_FILE = "0";
-const gzipBytes = promisify(gzip);
-const gunzipBytes = promisify(gunzip);
 
 /** The paths in the order of digests and archives. */
 const sortedPaths = (files: RegoFiles): string[] => Object.keys(files).sort(comparePaths);
@@ -44,7 +41,7 @@ export const listBundleFiles = (files: RegoFiles): BundleFile[] =>
 
 /** A gzipped tar of a bundle. Equal bundles give equal bytes: sorted paths, no times, no owners. */
 export const packBundle = async (files: RegoFiles): Promise<Buffer> =>
-  gzipBytes(
+  gzipWhole(
     Buffer.concat([
       ...tar(
         sortedPaths(files).map((name) => {
@@ -61,7 +58,7 @@ export const packBundle = async (files: RegoFiles): Promise<Buffer> =>
  * @throws AppError 400 for what is not such an archive, holds anything but files, or is over the limits
  */
 export async function unpackBundle(archive: Uint8Array): Promise<RegoFiles> {
-  const unpacked = await gunzipBytes(archive, { maxOutputLength: MAX_TAR_BYTES }).catch((error: Error) => {
+  const unpacked = await gunzipWhole(archive, MAX_TAR_BYTES).catch((error: Error) => {
     throw error instanceof RangeError
       ? badRequest(`policy bundle is over the ${MAX_BUNDLE_BYTES} byte limit`, error)
       : badRequest(NOT_AN_ARCHIVE, error);

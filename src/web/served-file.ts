@@ -1,8 +1,7 @@
 /** Files as browsers get them: with a validator, compressed if that helps, and cached as long as they may be. */
 import { createHash } from "node:crypto";
-import { promisify } from "node:util";
-import { gzip } from "node:zlib";
 import type Koa from "koa";
+import { gzipWhole } from "../archive/compress.ts";
 import { readAsset } from "../assets.ts";
 
 const TYPES: Readonly<Record<string, string>> = {
@@ -24,7 +23,7 @@ export type Served = {
   /** The content security policy of a script that is a worker: a worker does not have that of the page. */
   policy?: string;
   /** The bytes compressed; computed once. */
-  gzipped(): Promise<Buffer>;
+  gzipped(): Buffer | Promise<Buffer>;
 };
 
 /** Sends a file, compressed if the browser accepts that. */
@@ -64,15 +63,14 @@ function addressed(name: string, bytes: Buffer): Addressed {
 
 /** A file with its digest. `kind` is the extension of its name. */
 export function served(bytes: Buffer, kind: string, cacheControl: string): Served {
-  let compressed: Promise<Buffer> | null = null;
+  let compressed: Buffer | Promise<Buffer> | null = null;
   return {
     bytes,
     type: TYPES[kind] as string,
     digest: createHash("sha256").update(bytes).digest("hex").slice(0, 16),
     cacheControl,
-    gzipped: () => (compressed ??= compress(bytes, { level: 9 })),
+    gzipped: () => (compressed ??= gzipWhole(bytes, { level: 9 })),
   };
 }
 
-const compress = promisify(gzip);
 const extension = (name: string): string => name.slice(name.lastIndexOf(".") + 1);

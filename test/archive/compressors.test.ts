@@ -50,8 +50,6 @@ test("on the main thread, and in a thread that was started otherwise, work just 
 /** Files that a thread loads, and that make compressors for others. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
   "src/audit-packages/pdf/fonts.ts": "within the report, all of which the thread renders withCompressors",
-  "src/http/representation.ts": "answers on the main thread; the reader thread writes files with archive/gzip.ts",
-  "src/rego/bundle-archive.ts": "asynchronous, so not in a handler that the reader thread runs",
   "src/rego/documents.ts": "asynchronous, so not in a handler that the reader thread runs",
   "src/rego/export.ts": "a download, which the main thread sends",
 };

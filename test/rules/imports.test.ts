@@ -32,7 +32,7 @@ const MAY_IMPORT: readonly (readonly [area: string, imports: string])[] = [
     "web api audit-packages contract auth notifications jobs http backup evidence log.ts config store " +
       "rego workers archive domain errors.ts assets.ts clock.ts",
   ],
-  ["web", "api auth http json domain errors.ts assets.ts"],
+  ["web", "api auth http json archive/compress.ts domain errors.ts assets.ts"],
   ["api", "audit-packages auth contract http rego store workers json domain errors.ts"],
   ["audit-packages", "contract evidence store workers json archive domain assets.ts"],
   ["auth", "store domain errors.ts"],
@@ -42,10 +42,14 @@ const MAY_IMPORT: readonly (readonly [area: string, imports: string])[] = [
   [
     "jobs",
     "contract/report-shapes.ts contract/evaluation-input.ts contract/urls.ts http/body/read-json.ts http/answers " +
-      "log.ts store workers archive/compressors.ts domain errors.ts",
+      "log.ts store workers archive/compress.ts archive/compressors.ts domain errors.ts",
   ],
   ["contract", "http store json domain errors.ts"],
-  ["http", "workers json domain/access.ts domain/lru.ts domain/network domain/text domain/time.ts errors.ts"],
+  [
+    "http",
+    "workers json archive/compress.ts domain/access.ts domain/lru.ts domain/network domain/text domain/time.ts " +
+      "errors.ts",
+  ],
   ["backup", "evidence store workers archive domain"],
   ["rego", "evidence log.ts store workers json archive domain errors.ts assets.ts"],
   ["evidence", "store workers domain/lru.ts domain/text domain/time.ts errors.ts"],

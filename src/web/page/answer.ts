@@ -1,7 +1,6 @@
 /** Sending pages: their headers, and their compression. */
-import { promisify } from "node:util";
-import { gzip, gzipSync } from "node:zlib";
 import type Koa from "koa";
+import { gzipWhole } from "../../archive/compress.ts";
 import type { RawAnswer } from "./page.ts";
 
 /**
@@ -25,9 +24,6 @@ const POLICY = `${PLAIN_POLICY}; script-src 'self'; worker-src 'self'; connect-s
 
 /** Smaller pages fit into one packet. */
 const MIN_GZIP_CHARS = 1024;
-/** Up to this size, compressing here costs less than handing the text to another thread. */
-const MAX_SYNC_GZIP_CHARS = 16_384;
-const compress = promisify(gzip);
 
 /** @param prefetch path of the rules by which a browser fetches pages ahead; null for a page without a session */
 export async function sendHtml(
@@ -46,8 +42,7 @@ export async function sendHtml(
     return;
   }
   ctx.set("Content-Encoding", "gzip");
-  const isSmall = text.length <= MAX_SYNC_GZIP_CHARS;
-  ctx.body = isSmall ? gzipSync(text, { level: 4 }) : await compress(text, { level: 4 });
+  ctx.body = await gzipWhole(text, { level: 4 });
 }
 
 /**
