@@ -7,8 +7,8 @@ import type { TrailFacts } from "./trail.ts";
 export const MAX_TRAIL_ARTIFACTS = 2_000;
 /** Expected and other attestations, by name: those of the trail, and those of each of its artifacts. */
 export const MAX_TRAIL_CHECKS = 10_000;
-/** Earlier attestations that a new artifact gets at once. Binding as many and the evaluation take some 50 ms. */
-export const MAX_WAITING_ATTESTATIONS = 2_500;
+/** Earlier attestations that a new artifact gets at once. Binding as many and the evaluation take some 15 ms. */
+export const MAX_WAITING_ATTESTATIONS = 1_000;
 
 const REMEDY = "which is the most that it may have. Report to another trail";
 

@@ -135,7 +135,7 @@ test("an artifact for which too many attestations wait is refused", async () => 
   expect(refused, 400);
   assert.is(
     refused.body.message,
-    "More than 2500 earlier attestations of trail 't' would be bound to this artifact. Report it to another trail",
+    "More than 1000 earlier attestations of trail 't' would be bound to this artifact. Report it to another trail",
   );
   assert.equal(await read(), before);
   expect(await report({ template_reference_name: "app" }), 201);
