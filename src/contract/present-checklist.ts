@@ -20,8 +20,12 @@ import type { TrailChecklist } from "./trail-shapes.ts";
 type ChecklistValue = Static<typeof TrailChecklist>;
 type CheckValue = ChecklistValue["data"][number];
 
-/** `page` null: the one with the check of `opened`, or the first. */
+/**
+ * `artifactId`: only the checks of this artifact and of the trail. `page` null: the one with the check of `opened`, or
+ * the first.
+ */
 type ShownChecks = CheckFilter & {
+  artifactId: string | null;
   order: "failing_first" | "template" | null;
   opened: string | null;
   page: number | null;
@@ -32,12 +36,17 @@ type ShownChecks = CheckFilter & {
 export function presentChecklist(
   context: PresenterContext,
   row: SummarizedTrailRow,
-  { order, opened, page: asked, perPage, ...filter }: ShownChecks,
+  { artifactId, order, opened, page: asked, perPage, ...filter }: ShownChecks,
 ): ChecklistValue {
-  const status = context.store.trails.getCompliance(row.id);
-  const checks = listChecks(status);
+  const { trails, artifacts } = context.store;
+  const status =
+    artifactId === null
+      ? trails.getCompliance(row.id)
+      : trails.getComplianceOf(row.id, artifacts.findNamesInTrail(row.id, artifactId));
+  const checks = listChecks(status, artifactId);
   const isLong = checks.length > perPage;
-  const { selected, states } = selectChecks(checks, filter, order ?? (isLong ? "failing_first" : "template"));
+  const orderHere = artifactId === null ? (order ?? (isLong ? "failing_first" : "template")) : "artifact_first";
+  const { selected, states } = selectChecks(checks, filter, orderHere);
   const at = opened === null ? -1 : selected.findIndex(({ entry }) => isAbout(entry, opened));
   const page = asked ?? (at === -1 ? 1 : Math.floor(at / perPage) + 1);
   const reasons = findReasons(status, checks);

@@ -271,7 +271,7 @@ function presentFlow(
   row: PlacedArtifactRow,
   { withCauses }: { withCauses: boolean },
 ): Static<typeof AssertArtifactFlowResponse> {
-  const trail = row.trail_id === null ? null : store.trails.getCompliance(row.trail_id);
+  const trail = row.trail_id === null ? null : store.trails.getComplianceOf(row.trail_id, row);
   const statuses = readStoredJson(row.attestations_json, isStatusList);
   const entry =
     trail && Object.values(trail.artifacts_statuses).find(({ artifact_id }) => artifact_id === row.public_id);

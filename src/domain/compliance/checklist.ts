@@ -10,6 +10,7 @@ import type { TrailStatus } from "./trail.ts";
 export const CHECK_STATES = ["NON-COMPLIANT", "MISSING", "COMPLIANT"] as const;
 export type CheckState = (typeof CHECK_STATES)[number];
 
+type Statuses = Pick<TrailStatus, "attestations_statuses" | "artifacts_statuses">;
 type ArtifactStatus = TrailStatus["artifacts_statuses"][string];
 /** The artifact that a check is about, by its name in the template. */
 type CheckedArtifact = { name: string; status: ArtifactStatus };
@@ -17,13 +18,20 @@ type CheckedArtifact = { name: string; status: ArtifactStatus };
 /** `artifact` null: the check is about the trail itself. */
 export type ListedCheck = { artifact: CheckedArtifact | null; entry: AttestationStatus; state: CheckState };
 
-/** Which checks are asked for; `artifactId`: those of this artifact and of the trail. */
-export type CheckFilter = { search: string; state: CheckState | null; artifactId: string | null };
+/** Which checks are asked for. */
+export type CheckFilter = { search: string; state: CheckState | null };
 
-/** In the order of the template; what is not in it follows in its group. */
-export function listChecks({ attestations_statuses: own, artifacts_statuses: artifacts }: TrailStatus): ListedCheck[] {
+/**
+ * In the order of the template; what is not in it follows in its group.
+ * @param artifactId only the checks of this artifact and of the trail; null: all
+ */
+export function listChecks(
+  { attestations_statuses: own, artifacts_statuses: artifacts }: Statuses,
+  artifactId: string | null = null,
+): ListedCheck[] {
   const checks: ListedCheck[] = own.map((entry) => toCheck(null, entry));
   for (const [name, status] of Object.entries(artifacts)) {
+    if (artifactId !== null && status.artifact_id !== artifactId) continue;
     const artifact = { name, status };
     for (const entry of status.attestations_statuses) checks.push(toCheck(artifact, entry));
   }
@@ -70,22 +78,19 @@ export const countStates = (checks: readonly ListedCheck[]): Record<CheckState, 
 };
 
 /**
- * The checks that are asked for, and how many have each state whatever state is asked for. Of one artifact, what fails
- * comes first, and its own checks before those of the trail.
- * @param order `failing_first`: by state, in each as in the template
+ * The checks that are asked for, and how many have each state whatever state is asked for.
+ * @param order `failing_first`: by state, in each as in the template. `artifact_first`: what fails comes first, in it
+ *   and in the rest the checks of artifacts before those of the trail
  */
 export function selectChecks(
   checks: readonly ListedCheck[],
-  { search, state, artifactId }: CheckFilter,
-  order: "failing_first" | "template",
+  { search, state }: CheckFilter,
+  order: "failing_first" | "template" | "artifact_first",
 ): { selected: ListedCheck[]; states: Record<CheckState, number> } {
-  const isFound = createSearch(search);
-  const isAsked = ({ artifact }: ListedCheck): boolean =>
-    artifactId === null || artifact === null || artifact.status.artifact_id === artifactId;
-  const found = checks.filter((check) => isAsked(check) && isFound(check));
+  const found = checks.filter(createSearch(search));
   const selected = state === null ? found : found.filter((check) => check.state === state);
   const states = countStates(found);
-  if (artifactId !== null) return { selected: selected.sort(ofArtifactFirst), states };
+  if (order === "artifact_first") return { selected: selected.sort(ofArtifactFirst), states };
   if (order === "template") return { selected, states };
   return { selected: CHECK_STATES.flatMap((one) => selected.filter((check) => check.state === one)), states };
 }
@@ -102,7 +107,7 @@ type ChecklistReasons = {
   missingArtifacts: string[];
 };
 
-export function findReasons(status: TrailStatus, checks: readonly ListedCheck[]): ChecklistReasons {
+export function findReasons(status: Statuses, checks: readonly ListedCheck[]): ChecklistReasons {
   return {
     failing: checks.filter(({ state }) => state === "NON-COMPLIANT"),
     missing: checks.filter(({ state, artifact }) => state === "MISSING" && artifact?.status.status !== "MISSING"),

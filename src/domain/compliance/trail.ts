@@ -128,6 +128,10 @@ function createKeyOf(
   };
 }
 
+/** The keys in `artifacts_statuses` of which an artifact has one, see evaluateTrail. */
+export const possibleKeys = (referenceName: string | null, fingerprint: string): readonly string[] =>
+  referenceName === null ? [fingerprint, `sha256:${fingerprint}`] : [referenceName];
+
 type OwnStatus = Omit<ArtifactStatus, "evaluated_at" | "flow_template_id">;
 
 function missingStatus(statuses: AttestationStatus[]): OwnStatus {

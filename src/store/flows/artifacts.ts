@@ -89,6 +89,9 @@ export type ArtifactInTrailRow = Pick<
   | "reasons_json"
 >;
 
+/** What names an artifact in the verdict of its trail. */
+export type ArtifactNames = Pick<ArtifactRow, "fingerprint" | "reference_name">;
+
 /** The number of the next report of a fingerprint to a flow. Binds both. */
 const NEXT_REPORT = "(SELECT coalesce(max(report_number), 0) + 1 FROM artifacts WHERE flow_id = ? AND fingerprint = ?)";
 /** The record that counts comes first (semantics 2.4). */
@@ -102,6 +105,9 @@ export function artifactStore(db: Db, { newId }: SchemaSources, builds: ReturnTy
   const byTrail = db.prepare<[number], ArtifactInTrailRow>(
     `SELECT id, public_id, fingerprint, reference_name, filename, git_commit, state, attestations_json, reasons_json
      FROM artifacts WHERE trail_id = ? ORDER BY id`,
+  );
+  const namesInTrail = db.prepare<[number, string], ArtifactNames>(
+    "SELECT reference_name, fingerprint FROM artifacts WHERE trail_id = ? AND public_id = ?",
   );
   const sameInTrail = db.prepare<[number, string, string], ArtifactRow>(
     `SELECT ${selectList(COLUMNS)} FROM artifacts
@@ -281,6 +287,9 @@ export function artifactStore(db: Db, { newId }: SchemaSources, builds: ReturnTy
     /** The record of a fingerprint with that public id; null when the flow has none. */
     findByPublicId: (flowId: number, fingerprint: string, publicId: string): PlacedArtifactRow | null =>
       byPublicId.get(flowId, fingerprint, publicId) ?? null,
+    /** The names of the record of a trail with that public id; null when the trail has none. */
+    findNamesInTrail: (trailId: number, publicId: string): ArtifactNames | null =>
+      namesInTrail.get(trailId, publicId) ?? null,
     /** Whether the attestation with that public id is bound to a record. */
     isBound: (id: number, attestationId: string): boolean => binding.get(id, attestationId) !== undefined,
     /** The commit of the latest record that has one; with `branch`, of the latest such record that names it. */

@@ -101,10 +101,38 @@ test("checks are found by name, artifact, fingerprint and state", async () => {
   assert.equal((await read("?state=COMPLIANT")).pagination.total, 2);
 });
 
-test("of an artifact, what fails comes first, and its own checks before those of the trail", async () => {
-  const { names, read } = await given();
-  const id = (await read()).data.find(({ artifact }: any) => artifact?.name === "app").artifact.artifact_id;
+test("of an artifact, what fails comes first, its own checks before those of the trail; figures count both", async () => {
+  const { names, read, whole } = await given();
+  const id = (await whole()).compliance_status.artifacts_statuses.app.artifact_id;
   assert.equal(await names(`?artifact_id=${id}`), ["lint", "scan", "unit-tests", "scan", "review", "build"]);
+  const { data, totals, reasons, states, pagination } = await read(`?artifact_id=${id}`);
+  assert.equal(
+    data,
+    (await read()).data
+      .filter(({ artifact }: any) => artifact?.name !== "docs")
+      .sort((a: any, b: any) => rank(a) - rank(b)),
+    "the same checks as of the whole trail",
+  );
+  assert.equal(totals, { checks: 6, expected: 3, delivered: 0, failing: 1, missing: 3, missing_artifacts: 0 });
+  assert.equal([reasons.failing.length, reasons.missing.length, reasons.missing_artifacts], [1, 3, []]);
+  assert.equal(states, { "NON-COMPLIANT": 1, MISSING: 3, COMPLIANT: 2 });
+  assert.is(pagination.total, 6);
+  assert.equal(await names(`?artifact_id=${id}&state=COMPLIANT&search=SCAN`), ["scan"]);
+});
+
+const rank = ({ artifact, attestation_name: name }: any): number => (name === "lint" ? 0 : artifact !== null ? 1 : 2);
+
+test("an artifact without a name has its own checks, one that was replaced has those of the trail only", async () => {
+  const { at, flow, trail, names, whole } = await given();
+  const ids = async () => (await whole()).compliance_status.artifacts_statuses;
+  const { artifact_id: replaced } = (await ids()).app;
+  await server.given.artifact(at, { flow, trail, name: "app" });
+  const fingerprint = await server.given.artifact(at, { flow, trail });
+  await server.given.attestation(at, { flow, trail, fingerprint, name: "licences" });
+  const { [fingerprint]: unnamed } = await ids();
+  assert.equal(await names(`?artifact_id=${unnamed.artifact_id}`), ["licences", "review", "build"]);
+  assert.equal(await names(`?artifact_id=${replaced}`), ["review", "build"]);
+  assert.equal(await names("?artifact_id=nothing"), ["review", "build"]);
 });
 
 test("the check of a record has its place among the reported ones, and its page is shown", async () => {

@@ -1,5 +1,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { StoredJsonError } from "../../../src/domain/stored-json.ts";
 import { AppError } from "../../../src/errors.ts";
 import type { TrailFilter } from "../../../src/store/flows/trails.ts";
 import { opened, plan, scans } from "../given.ts";
@@ -38,6 +39,46 @@ test("finds trails by name in their own flow only", () => {
       error instanceof AppError &&
       error.message === "Trail with name 't' does not exist for Organization 'acme' and Flow 'b'",
   );
+});
+
+test("the verdict as far as one artifact needs it has the statuses of the trail and the entry of its name", () => {
+  const { store, db, flow, trail, artifact } = opened();
+  const [first, second, third] = ["a".repeat(64), "b".repeat(64), "c".repeat(64)] as const;
+  const f = flow(
+    "f",
+    `{ version: 1, trail: { attestations: [{ name: review, type: "*" }], artifacts: [{ name: app }] } }`,
+  );
+  const t = trail(f.id, "t");
+  for (const fingerprint of [first, second]) artifact(f.id, t.id, fingerprint, { referenceName: "app" });
+  artifact(f.id, t.id, third, { referenceName: second });
+  for (const fingerprint of [second, third]) artifact(f.id, t.id, fingerprint);
+  store.trailEvaluation.evaluate(t.id, 1_795_738_589.524);
+  const { attestations_statuses, artifacts_statuses, evaluated_at } = store.trails.getCompliance(t.id);
+  const partOf = (fingerprint: string, reference_name: string | null) => {
+    const part = store.trails.getComplianceOf(t.id, { fingerprint, reference_name });
+    assert.equal(
+      { own: part.attestations_statuses, at: part.evaluated_at },
+      { own: attestations_statuses, at: evaluated_at },
+    );
+    return part.artifacts_statuses;
+  };
+  const entries = (...keys: string[]) => Object.fromEntries(keys.map((key) => [key, artifacts_statuses[key]]));
+  assert.is(attestations_statuses.length, 1);
+  assert.is(artifacts_statuses["app"]?.artifact_fingerprint, second, "the later of the name");
+  for (const fingerprint of [first, second]) assert.equal(partOf(fingerprint, "app"), entries("app"));
+  assert.equal(partOf(third, null), entries(third));
+  // Its fingerprint is the name of another one, too.
+  assert.equal(partOf(second, null), entries(second, `sha256:${second}`));
+  assert.equal(partOf(first, "other"), {});
+  assert.equal(store.trails.getComplianceOf(t.id, null).artifacts_statuses, {});
+  for (const damaged of ["{", "[]", `{"attestations_statuses":{},"evaluated_at":1}`]) {
+    db.prepare("UPDATE trails SET compliance_json = ? WHERE id = ?").run(damaged, t.id);
+    assert.throws(
+      () => store.trails.getComplianceOf(t.id, null),
+      (error: unknown) => error instanceof StoredJsonError,
+      damaged,
+    );
+  }
 });
 
 test("counts the trails of each flow, and those of an organization", () => {
