@@ -1,5 +1,4 @@
 /** The paragraph of a binder that an auditor can quote: figures with their period, and nothing that they do not say. */
-import { formatCount } from "../../domain/attestation/verdicts.ts";
 import { shareOf } from "../../domain/percent.ts";
 import { formatMinute } from "../../domain/time.ts";
 import type { BinderKind } from "../../store/environments/history/binder-scope.ts";
@@ -20,11 +19,18 @@ export function summarize({ kind, ...rest }: Summarized): string {
   return `${period}, ${DESCRIBE[kind](rest)}`;
 }
 
+const figure = (count: number | null | undefined): string => (count ?? 0).toLocaleString("en-US");
+/** `1 trail`, `10,000 trails`. */
+const counted = (count: number, noun: string): string => `${figure(count)} ${noun}${count === 1 ? "" : "s"}`;
 const share = (part: number, total: number): string => `${shareOf(part, total)} %`;
 /** `was` or `were`. */
 const be = (count: number): string => (count === 1 ? "was" : "were");
 const entries = (count: number): string =>
-  `${count} allowlist ${count === 1 ? "entry" : "entries"} ${be(count)} in force.`;
+  `${figure(count)} allowlist ${count === 1 ? "entry" : "entries"} ${be(count)} in force.`;
+/** The verdicts at the starts in the scope. */
+const verdicts = ({ starts_compliant: good, starts_allowed: allowed, starts_not_compliant: bad }: FiguresValue) =>
+  `${figure(good)} compliant, ${figure(allowed)} allowed by an allowlist entry, and ${figure(bad)} not compliant or ` +
+  "without a verdict.";
 
 const DESCRIBE: Record<BinderKind, (summarized: Omit<Summarized, "kind">) => string> = {
   control({ name, figures, allowances }) {
@@ -33,11 +39,12 @@ const DESCRIBE: Record<BinderKind, (summarized: Omit<Summarized, "kind">) => str
     const covered =
       releases === 0
         ? `no artifact started where a policy required a decision for ${name}.`
-        : `${decided} of ${formatCount(releases, "release")} (${share(decided, releases)}) had the decision for ` +
-          `${name} that the policies required when they started; ${allowed} ${be(allowed)} allowed by an allowlist ` +
-          `entry without it, and ${without} had neither.`;
+        : `${figure(decided)} of ${counted(releases, "release")} (${share(decided, releases)}) had the decision for ` +
+          `${name} that the policies required when they started; ${figure(allowed)} ${be(allowed)} allowed by an ` +
+          `allowlist entry without it, and ${figure(without)} had neither.`;
     const [all, approved, refused] = [figures.decisions ?? 0, figures.approved ?? 0, figures.refused ?? 0];
-    const made = `${formatCount(all, "decision")} ${be(all)} made: ${approved} approved and ${refused} refused.`;
+    const outcome = `${figure(approved)} approved and ${figure(refused)} refused`;
+    const made = `${counted(all, "decision")} ${be(all)} made: ${outcome}.`;
     return `${covered} ${made} ${entries(allowances)}`;
   },
   environment({ name, figures, allowances }) {
@@ -48,10 +55,7 @@ const DESCRIBE: Record<BinderKind, (summarized: Omit<Summarized, "kind">) => str
     const time =
       `${name} was compliant for ${share(good, length)} of the time, non-compliant for ${share(bad, length)}, and ` +
       `without a verdict for ${share(unknown, length)}.`;
-    const started =
-      `${formatCount(starts, "artifact")} started: ${figures.starts_compliant ?? 0} compliant, ` +
-      `${figures.starts_allowed ?? 0} allowed by an allowlist entry, and ${figures.starts_not_compliant ?? 0} not ` +
-      "compliant or without a verdict.";
+    const started = `${counted(starts, "artifact")} started: ${verdicts(figures)}`;
     return `${time} ${started} ${entries(allowances)}`;
   },
   flow({ name, figures, allowances }) {
@@ -59,12 +63,9 @@ const DESCRIBE: Record<BinderKind, (summarized: Omit<Summarized, "kind">) => str
     const [good, bad] = [figures.trails_compliant ?? 0, figures.trails_not_compliant ?? 0];
     const starts = figures.starts ?? 0;
     const begun =
-      `${formatCount(trails, "trail")} began in flow ${name}: ${good} ${be(good)} compliant and ${bad} ${be(bad)} ` +
-      "not when this binder was made.";
-    const started =
-      `Artifacts of the flow started ${formatCount(starts, "time")}: ${figures.starts_compliant ?? 0} compliant, ` +
-      `${figures.starts_allowed ?? 0} allowed by an allowlist entry, and ${figures.starts_not_compliant ?? 0} not ` +
-      "compliant or without a verdict.";
+      `${counted(trails, "trail")} began in flow ${name}: ${figure(good)} ${be(good)} compliant and ` +
+      `${figure(bad)} ${be(bad)} not when this binder was made.`;
+    const started = `Artifacts of the flow started ${counted(starts, "time")}: ${verdicts(figures)}`;
     return `${begun} ${started} ${entries(allowances)}`;
   },
 };

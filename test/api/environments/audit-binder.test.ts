@@ -3,6 +3,7 @@ import { createHash } from "node:crypto";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { FIGURES } from "../../../src/contract/binder/shapes.ts";
+import { summarize } from "../../../src/contract/binder/words.ts";
 import { fresh, freshCommit, freshFingerprint, startServer } from "../../given.ts";
 import type { TestServer } from "../../given.ts";
 import { running, runningIn } from "./given.ts";
@@ -518,6 +519,16 @@ test("refuses wrong filters and times, and names the field", async () => {
   assert.equal(await problemsOf({ control: "C-1", from: "2100-01-01", to: "2100-02-01" }), [400, ["from"]]);
   assert.equal(await problemsOf({ control: "C-1", limit: "1001" }), [400, ["limit"]]);
   assert.equal(await problemsOf({ environment: prod, to: "2100-01-01" }), [200, []], "the end may be later than now");
+});
+
+test("the paragraph has separators in numbers of four digits and more, as the figures beside it", () => {
+  const figures = { trails: 1, trails_compliant: 1, trails_not_compliant: 0, starts: 10_000, starts_compliant: 9_999 };
+  assert.is(
+    summarize({ kind: "flow", name: "api", from: 0, to: 60, figures, allowances: 1_200 } as never),
+    "From 1970-01-01 00:00 UTC to 1970-01-01 00:01 UTC, 1 trail began in flow api: 1 was compliant and 0 were not " +
+      "when this binder was made. Artifacts of the flow started 10,000 times: 9,999 compliant, 0 allowed by an " +
+      "allowlist entry, and 0 not compliant or without a verdict. 1,200 allowlist entries were in force.",
+  );
 });
 
 test("refuses what is not there, strangers, and controls where they are off", async () => {
