@@ -391,6 +391,24 @@ test("evidence is shown in a sandboxed frame, under a policy that permits nothin
   assert.match(drawerText(drawer), /report\.json 20 bytes Hide/);
 });
 
+test("the preview of text is light or dark as the chosen theme, which a sandboxed frame cannot know", async () => {
+  const { at, flow, trail, browser, path } = await given();
+  const file = { name: "attachment_file", filename: "e.json", content: "{}" };
+  const id = await server.given.attestation(at, { flow, trail, file });
+  const scheme = async () =>
+    /<meta name="color-scheme" content="([^"]+)">/.exec(
+      (await browser.get(`${path}/evidence?attestation_id=${id}`)).text,
+    )?.[1];
+  assert.is(await scheme(), "light dark", "as the system");
+  for (const [theme, expected] of [
+    ["dark-high-contrast", "dark"],
+    ["light-colorblind", "light"],
+  ] as const) {
+    await browser.submitForm("/preferences", { theme, next: path }, path);
+    assert.is(await scheme(), expected, theme);
+  }
+});
+
 test("a page that pretends to be a report is shown as its source", async () => {
   const { shown } = await preview("<!doctype html><script>alert(1)</script>", "report.html", "text/html");
   assert.not.ok(shown.text.includes("<script>"));

@@ -11,6 +11,7 @@ import { formatNumber } from "../../components/state.ts";
 import { Html, html } from "../../html.ts";
 import type { Value } from "../../html.ts";
 import type { RawAnswer } from "../../page/page.ts";
+import type { Preferences } from "../../page/preferences.ts";
 import { listTar } from "./evidence-archive.ts";
 import type { ArchiveList } from "./evidence-archive.ts";
 
@@ -25,19 +26,27 @@ const MAX_FILES = 200;
 /** Enough to tell what a file is. */
 const HEAD_BYTES = 1_024;
 
-/** System colours follow the theme of the system, because a sandboxed frame can load no style sheet of this server. */
+/** System colours, because a sandboxed frame can load no style sheet of this server; light or dark as the theme is. */
 const STYLE =
-  ":root{color-scheme:light dark}body{margin:0;padding:12px 16px;font:12px/20px ui-monospace,SFMono-Regular,Menlo," +
+  "body{margin:0;padding:12px 16px;font:12px/20px ui-monospace,SFMono-Regular,Menlo," +
   "Consolas,monospace;background:Canvas;color:CanvasText}pre{margin:0;white-space:pre-wrap;overflow-wrap:anywhere}" +
   "p{margin:0 0 12px;font:13px/20px system-ui,sans-serif}table{border-collapse:collapse;width:100%}" +
   "th,td{padding:4px 0;text-align:left;overflow-wrap:anywhere;border-bottom:1px solid GrayText}" +
   "th:last-child,td:last-child{text-align:right;padding-left:16px;white-space:nowrap}";
 const STYLE_SOURCE = `style-src 'sha256-${hash("sha256", STYLE, "base64")}'`;
 
-/** A small page of its own. */
-export function previewPage(title: string, body: Value, status = 200): RawAnswer {
+type Theme = Preferences["theme"];
+
+/** A small page of its own. @param theme that was chosen for the pages around it */
+export function previewPage(
+  title: string,
+  body: Value,
+  { theme, status = 200 }: { theme: Theme; status?: number },
+): RawAnswer {
+  const scheme = theme === "system" ? "light dark" : theme.startsWith("dark") ? "dark" : "light";
   const text = html`<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>${title}</title><style>${new Html(STYLE)}</style></head>
+<html lang="en"><head><meta charset="utf-8"><meta name="color-scheme" content="${scheme}"><title>${title}</title>
+<style>${new Html(STYLE)}</style></head>
 <body>${body}</body></html>
 `.text;
   return { raw: { type: "text/html; charset=utf-8", body: text, sources: [STYLE_SOURCE], status } };
@@ -53,9 +62,13 @@ const IMAGES: readonly (readonly [type: string, starts: RegExp])[] = [
 ];
 
 /** Reads a file as far as its preview needs it. */
-export async function previewOf({ download }: { download: Download }): Promise<RawAnswer> {
-  const { filename, size } = download;
-  if (size === 0) return previewPage(filename, html`<p>The file is empty.</p>`);
+export async function previewOf({ download }: { download: Download }, theme: Theme): Promise<RawAnswer> {
+  const shown = await contentOf(download);
+  return shown instanceof Html ? previewPage(download.filename, shown, { theme }) : shown;
+}
+
+async function contentOf(download: Download): Promise<Html | RawAnswer> {
+  if (download.size === 0) return html`<p>The file is empty.</p>`;
   const head = await readBytes(download, HEAD_BYTES);
   const start = head.toString("latin1");
   const image = IMAGES.find(([, pattern]) => pattern.test(start));
@@ -65,29 +78,22 @@ export async function previewOf({ download }: { download: Download }): Promise<R
   return textPreview(download);
 }
 
-async function imagePreview(download: Download, type: string): Promise<RawAnswer> {
+async function imagePreview(download: Download, type: string): Promise<Html | RawAnswer> {
   if (download.size > MAX_IMAGE_BYTES)
-    return previewPage(
-      download.filename,
-      html`<p>The image has ${sizeText(download.size)}: too much for a preview.</p>`,
-    );
+    return html`<p>The image has ${sizeText(download.size)}: too much for a preview.</p>`;
   const body = await readBytes(download, download.size);
   // Drawings style themselves; they can load nothing.
   return { raw: { type, body, sources: ["style-src 'unsafe-inline'"] } };
 }
 
-async function textPreview(download: Download): Promise<RawAnswer> {
-  const { filename, size } = download;
+async function textPreview(download: Download): Promise<Html> {
+  const { size } = download;
   const bytes = await readBytes(download, MAX_TEXT_BYTES);
   const text = decode(bytes);
-  if (text === null)
-    return previewPage(filename, html`<p>This is not text, an image or a tar archive. Download it to look at it.</p>`);
+  if (text === null) return html`<p>This is not text, an image or a tar archive. Download it to look at it.</p>`;
   if (size > bytes.length)
-    return previewPage(
-      filename,
-      html`<p>The first ${sizeText(bytes.length)} of ${sizeText(size)}.</p><pre>${text}</pre>`,
-    );
-  return previewPage(filename, html`<pre>${indented(text)}</pre>`);
+    return html`<p>The first ${sizeText(bytes.length)} of ${sizeText(size)}.</p><pre>${text}</pre>`;
+  return html`<pre>${indented(text)}</pre>`;
 }
 
 /** null for bytes that are not text in UTF-8. A character that the bound cuts is left out. */
@@ -111,15 +117,12 @@ function indented(text: string): string {
   return indentText(text);
 }
 
-async function archivePreview(download: Download, kind: "gzip" | "tar"): Promise<RawAnswer> {
+async function archivePreview(download: Download, kind: "gzip" | "tar"): Promise<Html> {
   const source = await openBytes(download, MAX_ARCHIVE_BYTES);
   const list = await listArchive(source, kind);
   if (list === null || (list.files.length === 0 && !list.isWhole))
-    return previewPage(
-      download.filename,
-      html`<p>This compressed file is not a tar archive. Download it to look at it.</p>`,
-    );
-  return previewPage(download.filename, fileTable(list));
+    return html`<p>This compressed file is not a tar archive. Download it to look at it.</p>`;
+  return fileTable(list);
 }
 
 /** null for a stream that cannot be unpacked. */

@@ -11,7 +11,7 @@ import { previewOf, previewPage } from "./evidence-preview.ts";
 
 export const evidencePage = page({
   path: "/{org}/flows/{flow}/trails/{trail}/evidence",
-  async show({ open, params, query }) {
+  async show({ open, params, query, preferences: { theme } }) {
     try {
       const found = await open(getEvidence, {
         params: {
@@ -21,10 +21,10 @@ export const evidencePage = page({
         },
       });
       if (!("download" in found)) throw new Error("evidence is a file of known size");
-      return await previewOf(found);
+      return await previewOf(found, theme);
     } catch (error) {
       if (!(error instanceof AppError) || error.code === "internal") throw error;
-      return previewPage("Evidence", html`<p>${error.message}.</p>`, STATUS_BY_ERROR[error.code]);
+      return previewPage("Evidence", html`<p>${error.message}.</p>`, { theme, status: STATUS_BY_ERROR[error.code] });
     }
   },
 });
