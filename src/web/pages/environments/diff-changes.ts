@@ -91,7 +91,7 @@ href="${visit.to.snapshot(to.environment, turned.index)}">#${turned.index}</a>, 
           visit.now,
         )}, ${causeOfTurn(visit, turned)}`;
   const reasons = failing.map(
-    (artifact) => html`<b><bdi>${artifact.name}</bdi></b>${causesLine(artifact, policiesOf(artifact))}`,
+    (artifact) => html`<b class="cut"><bdi>${artifact.name}</bdi></b>${causesLine(artifact, policiesOf(artifact))}`,
   );
   const rest = total - failing.length;
   return reasonsBox({
@@ -198,7 +198,7 @@ function changesTable(visit: Visit, diff: Diff): Html {
   const isOne = isOfOne(diff);
   const rows = [...groups].map(
     ([kind, entries]) =>
-      html`<tbody><tr class="group"><th colspan="4" scope="rowgroup"><span
+      html`<tbody><tr class="group"><th colspan="${isOne ? 4 : 3}" scope="rowgroup"><span
 class="gh">${icon(KINDS[kind].icon)}${titleOf(
         diff,
         kind,
@@ -210,7 +210,7 @@ class="gh">${icon(KINDS[kind].icon)}${titleOf(
       { text: "What", className: "w-flow" },
       { text: isOne ? "Change" : "Difference", className: "w-turn" },
       { text: isOne ? "Why" : "What it means" },
-      { text: "When", isRight: true, className: "w-time", isHidden: !isOne },
+      ...(isOne ? [{ text: "When", isRight: true, className: "w-time" }] : []),
     ],
     rows,
     hasGroups: true,
@@ -231,7 +231,9 @@ function entryRow(visit: Visit, diff: Diff, entry: Entry): Html {
   const isStep = entry.kind === "verdict" || entry.kind === "upgraded";
   return html`<tr><td class="lead"><div
 class="name-cell">${icon(entry.policy ? "law" : "package")}<div>${what}</div></div></td>
-<td${isStep && html` class="full"`}>${change}</td><td class="fill">${why}</td><td class="r">${when}</td></tr>`;
+<td${isStep && html` class="full"`}>${change}</td><td class="fill">${why}</td>${
+    isOfOne(diff) && html`<td class="r">${when}</td>`
+  }</tr>`;
 }
 
 /** The environment whose snapshot made the change: of a logical one, the member. */
