@@ -120,6 +120,8 @@ test("shows decisions with filters, and a drawer with one of them", async () => 
   assert.is(await count(""), "2 decisions");
   assert.is(await count("?flow=api"), "1 decision");
   assert.is(await count("?flow=none"), "0 decisions");
+  const filled = visibleText(await browser.get(`${path}?flow=none&from=2020-01-01`));
+  assert.match(filled, /Name of a flow .*From \(UTC\) To \(UTC\)/, "labels stay where a text hides the placeholder");
   assert.is(await count("?compliance=no"), "1 decision");
   assert.is(await count("?from=2020-01-01&to=2020-01-02"), "0 decisions");
   assert.is(await count("?from=2020-01-01"), "2 decisions");

@@ -126,7 +126,7 @@ test("the environment shows its latest snapshot: counts, reasons, changes, polic
   assert.match(failingOnly, "api :1.0");
   assert.match(await show(path(`/${name}?show=no-such-state&page=7`)), "Nothing runs");
   const found = await show(path(`/${name}?search=API`));
-  assert.match(found, "All 1 Failing Compliant Changed Filter 1 artifact Clear filters");
+  assert.match(found, "Filter All 1 Failing Compliant Changed 1 artifact Clear filters");
   assert.match(found, "api :1.0");
   assert.match(await show(path(`/${name}?search=nothing&show=failing`)), "No artifact matches");
 });

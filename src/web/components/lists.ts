@@ -150,12 +150,15 @@ export function filters(
   });
   const cleared = here(Object.fromEntries([...names, "page", "after"].map((name) => [name, null])));
   const action = to.path(path.slice(1));
-  const fields = items.map((item) => filterField({ query, here }, item));
+  // States are links: the button stands beside the fields that it sends, also where these take more than one line.
+  const isState = ({ kind }: Filter): boolean => kind === "state";
+  const fields = items.filter((item) => !isState(item)).map((item) => filterField({ query, here }, item));
+  const states = items.filter(isState).map((item) => filterField({ query, here }, item));
   const button = html`<button class="btn" type="submit">Filter</button>`;
   const counted = total !== null && html`<span class="num">${formatNumber(total)} ${what}</span>`;
   const clear = isFiltered && html`<a href="${cleared}">Clear filters</a>`;
   return html`<div class="list-head"><form class="filters" method="get" action="${action}">
-${kept}${fields}${button}${moreFilters({ query, here }, more)}</form><div
+${kept}${fields}${button}${states}${moreFilters({ query, here }, more)}</form><div
 class="chips">${counted}${clear}${saveView(visit)}</div></div>`;
 }
 
@@ -182,9 +185,13 @@ function filterField({ query, here }: Pick<Visit, "query" | "here">, item: Filte
   if (item.kind === "day") {
     // The address may have a time of that day.
     const input = html`<input class="field" type="date" name="${name}" value="${value.slice(0, 10)}">`;
-    return html`<label class="filter-day">${label}${input}</label>`;
+    return html`<label class="filter-label">${label}${input}</label>`;
   }
-  if (item.kind === "text") return html`<input class="field" ${attributes}>`;
+  if (item.kind === "text") {
+    const input = html`<input class="field" ${attributes}>`;
+    // A text hides the placeholder that named the field.
+    return value === "" ? input : html`<label class="filter-label">${label}${input}</label>`;
+  }
   return html`<span class="search">${icon("search")}<input type="search" ${attributes}></span>`;
 }
 

@@ -82,8 +82,8 @@ function decisionList(visit: Visit, control: Control, { decisions, ...counts }: 
           { value: "no", text: "Refused" },
         ],
       },
-      { kind: "text", name: "from", label: "From, as 2026-01-31" },
-      { kind: "text", name: "to", label: "To, as 2026-01-31" },
+      { kind: "day", name: "from", label: "From (UTC)" },
+      { kind: "day", name: "to", label: "To (UTC)" },
       {
         kind: "choice",
         name: "sort",

@@ -34,7 +34,7 @@ export const timeField = (
   name: string,
   label: string,
   { value, placeholder, problem }: { value: string; placeholder: string; problem: string | undefined },
-): Html => html`<span class="filter-field"><label class="filter-day">${label}<input class="field mono" name="${name}"
+): Html => html`<span class="filter-field"><label class="filter-label">${label}<input class="field mono" name="${name}"
 value="${value}" placeholder="${placeholder}" maxlength="100" autocomplete="off"${invalid(
   name,
   problem,
