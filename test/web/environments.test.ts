@@ -116,7 +116,7 @@ test("the environment shows its latest snapshot: counts, reasons, changes, polic
   assert.match(text, "All 2 Failing 2 Compliant 0 Changed 2");
   assert.match(text, "No provenance : not reported to any flow");
   assert.not.match(text, "requires provenance", "symptoms stand on the page that explains the verdict");
-  assert.match(text, `${policy} v1 2 artifacts fail`);
+  assert.match(text, `${policy} v1 2 artifacts are non-compliant`);
   assert.match(text, "Changed since #1");
   assert.match(text, "History #1 to #2");
   assert.match(page.text, new RegExp(`class="c-link" href="[^"]*/${name}/2" aria-label="#2, from `));

@@ -43,7 +43,7 @@ type Naming<T> = {
 };
 
 export const DEPLOYMENT_COLUMNS = [
-  { text: "Artifact" },
+  { text: "Artifact", className: "w-image" },
   { text: "At the start", className: "w-st" },
   { text: "Environment" },
   { text: "Commit", className: "hide-t" },

@@ -23,7 +23,7 @@ artifacts ran, the versions of policies, and why a verdict was as it was.`,
 
 /** Above what shows the present all the same. */
 export const presentNote = (text: string): Html =>
-  html`<p class="past-note" role="note">${icon("history")}<span>${text}</span></p>`;
+  html`<p class="notice" role="note">${icon("history")}<span>${text}</span></p>`;
 
 /** The content of a page about something that did not exist, or had ended, at the moment that is shown. */
 export const notThen = (

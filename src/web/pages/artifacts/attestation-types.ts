@@ -80,6 +80,7 @@ function creation(visit: Visit, tried: Tried | null = null): Content {
       { text: "Attestations", href: visit.to.attestations() },
       { text: "Types", href: types },
     ],
+    crumb: "New",
     main: html`${pageHead({
       title: "New attestation type",
       sub: "What pipelines may report under this type, and which data is compliant.",

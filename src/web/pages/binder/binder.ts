@@ -160,7 +160,7 @@ function lengthNote({ here, query }: Visit, parts: readonly BinderPart[]): Html 
   const isLong = query.get("lists") === "long";
   const limit = isLong ? MANY_ENTRIES : ENTRIES;
   if (parts.every(({ total }) => total <= limit)) return null;
-  return html`<p class="problem" role="status">${icon("info")}<span>This page has the first ${formatNumber(
+  return html`<p class="notice" role="status">${icon("info")}<span>This page has the first ${formatNumber(
     limit,
   )} entries of each list; JSON and package have all of them.${
     !isLong && html` <a href="${here({ lists: "long" })}">Show ${formatNumber(MANY_ENTRIES)} of each</a>`

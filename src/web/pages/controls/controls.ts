@@ -48,6 +48,7 @@ function creation(visit: Visit): Content {
     title: "New control",
     section: "controls",
     crumbs: [{ text: "Controls", href: cancel }],
+    crumb: "New",
     main: html`${pageHead({
       title: "New control",
       sub: "A control is a requirement of a standard or of your own. Decisions show that it was met.",

@@ -54,7 +54,7 @@ export async function environmentDeployments(visit: Visit, environment: ShownEnv
   const list = table({
     caption: "Deployments",
     columns: [
-      { text: "Artifact" },
+      { text: "Artifact", className: "w-image" },
       { text: "At the start", className: "w-st" },
       { text: "Flow and trail" },
       { text: LEAD_TIME, isRight: true, className: "w-lead" },

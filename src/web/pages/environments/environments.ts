@@ -98,6 +98,7 @@ function showCreation(visit: Visit): Promise<Content> {
     title: "New environment",
     section: "environments",
     crumbs: [{ text: "Environments", href: visit.to.environments() }],
+    crumb: "New",
     main: html`${pageHead({
       title: "New environment",
       sub: "An environment is a place where software runs. Reporters send what runs in it.",

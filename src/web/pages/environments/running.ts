@@ -113,7 +113,7 @@ function artifactsCard(
       : table({
           caption: `Artifacts of snapshot ${snapshot.index}`,
           columns: [
-            { text: "Artifact" },
+            { text: "Artifact", className: "w-image" },
             { text: visit.moment ? "State then" : "State", className: "w-verdict" },
             { text: "Flow and trail" },
             { text: "Inst.", isRight: true },
@@ -233,12 +233,13 @@ function policiesCard(visit: Visit, environment: ShownEnvironment, failing: Show
   const policies = failing.applied_policies;
   const isComplete = failing.artifact_compliance_count.false <= PER_PAGE;
   const items = policies.map(({ name, version, failing_artifacts: own }) => {
-    const verb = own.length === 1 ? "artifact fails" : "artifacts fail";
+    // Not "fails": an artifact that the allowlist accepts fails the policy and is not counted.
+    const verb = own.length === 1 ? "artifact is" : "artifacts are";
     const some = `${isComplete ? "" : "at least "}${formatNumber(own.length)} ${verb}`;
-    const text = own.length > 0 ? some : isComplete ? "no artifact fails" : "none of the first artifacts fails";
+    const count = own.length > 0 ? some : isComplete ? "no artifact is" : "none of the first artifacts is";
     return html`<li>${stateIcon(own.length > 0 ? "non_compliant" : "compliant")}<div class="grow"><a class="name"
 href="${to.policy(name)}"><bdi>${name}</bdi></a> <span class="muted">v${version}</span><div
-class="sub">${text}</div></div></li>`;
+class="sub">${count} non-compliant</div></div></li>`;
   });
   const attach =
     environment.type !== "logical" &&

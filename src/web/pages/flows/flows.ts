@@ -104,6 +104,7 @@ ${selectField(visit, { form: "create", name: "visibility", label: "Visibility", 
     title: "New flow",
     section: "flows",
     crumbs: [{ text: "Flows", href: visit.to.flows() }],
+    crumb: "New",
     hasEditor: true,
     main: html`${pageHead({
       title: "New flow",

@@ -143,13 +143,13 @@ const nothing = (trail: Trail): Html =>
     command: `kosli attest generic --name NAME --flow ${trail.flow.name} --trail ${trail.name}`,
   });
 
-/** `9 of 10 delivered, 1 fails, 1 extra`. */
+/** `9 of 10 delivered, 1 fails, 1 not in the template`. */
 function summaryOf({ checks, expected, delivered, failing }: Checklist["totals"]): string {
   const extra = checks - expected;
   return [
     expected > 0 && `${formatNumber(delivered)} of ${formatNumber(expected)} delivered`,
     failing > 0 && `${formatNumber(failing)} ${failing === 1 ? "fails" : "fail"}`,
-    extra > 0 && `${formatNumber(extra)} extra`,
+    extra > 0 && `${formatNumber(extra)} not in the template`,
   ]
     .filter((part) => part !== false)
     .join(", ");

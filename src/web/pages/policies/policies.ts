@@ -113,6 +113,7 @@ async function showCreation(visit: Visit, preview: PreviewAnswer | null): Promis
     title: "New policy",
     section: "policies",
     crumbs: [{ text: "Policies", href: visit.to.policies() }],
+    crumb: "New",
     hasEditor: true,
     main: html`${pageHead({
       title: "New policy",

@@ -48,6 +48,7 @@ async function showCreation(visit: Visit): Promise<Content> {
     title: "New action",
     section: "actions",
     crumbs: [{ text: "Actions", href: to.actions() }],
+    crumb: "New",
     main: html`${pageHead({ title: "New action", sub: "An action sends a message when something happens." })}${tabs(
       "What the action watches",
       [link("env", "Environments"), link("flow", "Flows")],

@@ -66,6 +66,7 @@ function showCreation(visit: Visit): Content {
   const cancel = visit.to.settings("service-accounts");
   return settingsContent(visit, "service-accounts", {
     title: "New service account",
+    crumb: "New",
     main: card({
       id: "h-new",
       title: "Service account",

@@ -32,7 +32,7 @@ type SettingsKey = (typeof ENTRIES)[number]["key"];
 export function settingsContent(
   { to, may }: Visit,
   section: SettingsKey,
-  { title, state, main }: { title?: string; state?: Value; main: Value },
+  { title, crumb, state, main }: { title?: string; crumb?: string; state?: Value; main: Value },
 ): Content {
   const own = ENTRIES.find(({ key }) => key === section);
   const text = own?.text ?? "Settings";
@@ -48,6 +48,7 @@ export function settingsContent(
     title: title ?? text,
     section: "settings",
     crumbs,
+    ...(crumb === undefined ? {} : { crumb }),
     main: html`${pageHead({ title: title === undefined ? "Settings" : html`<bdi>${title}</bdi>`, state })}
 <div class="cols-settings"><nav class="nav" aria-label="Settings">${links}</nav><div class="stack">${main}</div></div>`,
   };
