@@ -15,6 +15,8 @@ import { parseArgs } from "node:util";
 import { chromium } from "playwright-core";
 import { buildClient } from "../../bin/client.ts";
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
+import { startServer } from "../given.ts";
+import type { TestServer } from "../given.ts";
 import { EXECUTABLE, FLAGS, STEP_TIMEOUT_MS } from "../integration/chromium.ts";
 import { saveStory, startSavedStory, startStoryServer } from "../story/server.ts";
 import type { StoryServer } from "../story/server.ts";
@@ -57,6 +59,10 @@ type Findings = { missing: string[]; complaints: string[]; overflows: string[]; 
 
 /** Seconds before the end of the story at which its people have signed in. */
 const SIGNED_IN_S = 120;
+
+/** A server without users, on which nobody knows the token for the first of them. */
+const startEmptyServer = (): Promise<TestServer> =>
+  startServer({ logins: { setup: { file: "", newToken: null, isToken: () => false, remove: () => {} } } });
 
 /** Session cookies by user; each user signs in once. */
 function createSessions({ server, story }: StoryServer) {
@@ -115,16 +121,18 @@ async function run(): Promise<void> {
   const saved = values["no-story-rebuild"] ? await startSavedStory(STORY) : null;
   const told = saved ?? (await startStoryServer({ large: values.large }));
   if (!saved) saveStory(told, STORY);
+  const empty = await startEmptyServer();
   const browser = await chromium.launch({ executablePath: EXECUTABLE, args: FLAGS });
   const cookieOf = createSessions(told);
   const findings: Findings = { missing: [], complaints: [], overflows: [], violations: [] };
   try {
     mkdirSync(SCREENSHOTS, { recursive: true });
-    const session = { told, cookieOf, browser, pages, axe: values.axe, findings };
+    const session = { told, empty, cookieOf, browser, pages, axe: values.axe, findings };
     for (const mode of modes)
       await photograph({ ...session, mode, isPictured: values.only !== undefined || PHOTOGRAPHED.includes(mode) });
   } finally {
     await browser.close();
+    await empty.stop();
     await told.server.stop();
   }
   writeIndex();
@@ -144,6 +152,7 @@ async function run(): Promise<void> {
 
 type Session = {
   told: StoryServer;
+  empty: TestServer;
   cookieOf: ReturnType<typeof createSessions>;
   browser: Browser;
   pages: readonly PhotographedPage[];
@@ -155,7 +164,7 @@ type Session = {
 
 /** Photographs the pages in one mode. The clocks of server and browser stand at the end of the story. */
 async function photograph(session: Session): Promise<void> {
-  const { told, cookieOf, browser, pages, mode, isPictured, axe, findings } = session;
+  const { told, empty, cookieOf, browser, pages, mode, isPictured, axe, findings } = session;
   const { server, story } = told;
   const read = async (path: string): Promise<any> =>
     (await server.call("GET", path, { key: story.keys.get(ADMIN) as string })).body;
@@ -187,7 +196,7 @@ async function photograph(session: Session): Promise<void> {
       current = `${photographed.name} ${mode}`;
       const path = typeof photographed.path === "string" ? photographed.path : await photographed.path(read);
       server.clock.at = story.now;
-      const response = await page.goto(`${server.url}${path}`, { waitUntil: "load" });
+      const response = await page.goto(`${(photographed.isBefore ? empty : server).url}${path}`, { waitUntil: "load" });
       const status = response?.status() ?? 0;
       if (status >= 400 && !isErrorPage(photographed)) {
         findings.missing.push(`${photographed.name}: ${status} ${path}`);

@@ -2,7 +2,7 @@
 import { imageFingerprint } from "../../src/demo/acme/releases.ts";
 import { LONG_NAME } from "../story/edge.ts";
 import { ADMIN } from "../story/story.ts";
-import { OPENED, THEN } from "./steps.ts";
+import { OPENED, refuseSetup, THEN } from "./steps.ts";
 import type { Step } from "./steps.ts";
 
 /** Reads from the API what only the server knows, such as an id. */
@@ -12,8 +12,16 @@ type Path = string | ((read: Read) => Promise<string>);
  * @property as user that is signed in; null for nobody, and by default the administrator
  * @property step what is done on the page before its picture is made
  * @property isLarge whether it needs the part of the story that has 10,000 of everything
+ * @property isBefore whether the server has no users yet
  */
-export type PhotographedPage = { name: string; path: Path; as?: string | null; step?: Step; isLarge?: boolean };
+export type PhotographedPage = {
+  name: string;
+  path: Path;
+  as?: string | null;
+  step?: Step;
+  isLarge?: boolean;
+  isBefore?: boolean;
+};
 
 const backend = imageFingerprint("acme/backend-api:2.41.0");
 const TRAIL = "/acme/flows/backend-api/trails/release-2.41.0";
@@ -65,7 +73,7 @@ const LARGE: Readonly<Record<string, Path>> = {
   "environment-events": "/edge/environments/large?tab=events",
   diff: "/edge/env-diff?left=large%231&right=markup",
   "diff-exited": "/edge/env-diff?left=large%231&right=markup&kind=exited&page=2",
-  artifacts: "/edge/artifacts?flow=large&page=600",
+  artifacts: "/edge/artifacts?flow=large&page=400",
   flow: "/edge/flows/large",
   trail: "/edge/flows/large/trails/nightly-0",
   "trail-by-artifact": "/edge/flows/large/trails/nightly-0?by=artifact&state=non_compliant",
@@ -111,6 +119,8 @@ export const PRINTED =
   /^(?:trail|snapshot|control|why|artifact|environment|changes)(?:$|-edge$)|^(?:why-snapshot|.*-logical|binder.*)$/;
 
 export const PAGES: readonly PhotographedPage[] = [
+  { name: "setup", path: "/setup", as: null, isBefore: true },
+  { name: "setup-refused", path: "/setup", as: null, isBefore: true, step: refuseSetup },
   { name: "login", path: "/login", as: null },
   { name: "account", path: "/account" },
   { name: "overview", path: "/acme" },
@@ -255,6 +265,7 @@ export const PAGES: readonly PhotographedPage[] = [
   { name: "env-diff", path: "/acme/env-diff?left=production-eu%23-2&right=production-eu" },
   { name: "env-diff-month", path: "/acme/env-diff?left=production-eu%40%7B30.days.ago%7D&right=production-eu" },
   { name: "env-diff-logical", path: "/acme/env-diff?left=production~1&right=production" },
+  { name: "env-diff-edge", path: "/edge/env-diff?left=one-artifact&right=markup" },
   { name: "env-diff-two", path: "/acme/env-diff?left=staging&right=production-eu" },
 
   { name: "artifacts", path: "/acme/artifacts" },

@@ -1,6 +1,7 @@
 /** What a person does on a page before its picture is made: menus that open, fields that are typed into, forms sent. */
 import type { Page } from "playwright-core";
 import { LONG_NAME } from "../story/edge.ts";
+import { PASSWORD } from "../web/browser.ts";
 
 export type Step = (page: Page) => Promise<void>;
 
@@ -36,6 +37,15 @@ const submit =
     await sent;
     await toTop(page);
   };
+
+/** Sends the form for the first administrator with a token that is wrong. */
+export const refuseSetup: Step = async (page) => {
+  for (const [name, text] of Object.entries({ token: "x", organization: "acme", name: "ops" }))
+    await page.fill(`[name=${name}]`, text);
+  for (const name of ["password", "again"]) await page.fill(`[name=${name}]`, PASSWORD);
+  await page.click("main button");
+  await page.locator(".problem").waitFor();
+};
 
 /** The palette about a text, with its list. */
 const palette =
