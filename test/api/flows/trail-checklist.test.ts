@@ -101,7 +101,7 @@ test("checks are found by name, artifact, fingerprint and state", async () => {
   assert.equal((await read("?state=COMPLIANT")).pagination.total, 2);
 });
 
-test("of an artifact, what fails comes first, its own checks before those of the trail; figures count both", async () => {
+test("of an artifact, what fails comes first, its own before those of the trail; figures count both", async () => {
   const { names, read, whole } = await given();
   const id = (await whole()).compliance_status.artifacts_statuses.app.artifact_id;
   assert.equal(await names(`?artifact_id=${id}`), ["lint", "scan", "unit-tests", "scan", "review", "build"]);
