@@ -300,6 +300,8 @@ test("the search marks what matches, has all results of a kind, and what a role 
   const { at, browser } = await world();
   const path = `/${at.org}/search`;
   assert.match((await browser.get(`${path}?q=AYM`)).text, /<bdi>p<mark>aym<\/mark>ents<\/bdi>/);
+  for (let number = 0; number < 9; number += 1) await server.given.flow(at, { name: `nightly-${number}` });
+  assert.match(visibleText(await browser.get(`${path}?q=nightly-`)), /Flows Show 9 flows/);
   const kind = visibleText(await browser.get(`${path}?q=pay&kind=flow`));
   assert.match(kind, /Flows payments/);
   assert.not.match(kind, /Commands|Go to/);

@@ -191,8 +191,9 @@ function groupSection(
     more:
       hasMore &&
       (asked === null
-        ? html`<a class="more" href="${all}">${
-            total === null ? "The first 100" : `All ${formatNumber(total)}`
+        ? // Not "all": of trails and artifacts, only the latest are found by a part of their name.
+          html`<a class="more" href="${all}">${
+            total === null ? "Show the first 100" : `Show ${formatNumber(total)}`
           }<span class="vh"> ${KINDS[kind].text.toLowerCase()}</span></a>`
         : html`<span class="sub">the first ${items.length}; type more to find others</span>`),
   });
