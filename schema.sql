@@ -627,7 +627,7 @@ CREATE TABLE snapshot_artifacts (
   CHECK (first_index <= last_index AND started_index <= first_index)
 ) STRICT;
 CREATE INDEX snapshot_artifacts_by_snapshot ON snapshot_artifacts
-  (environment_id, last_index, first_index, id, now, compliant);
+  (environment_id, last_index, first_index, id, now, compliant, name, fingerprint);
 CREATE INDEX snapshot_artifacts_events ON snapshot_artifacts
   (environment_id, first_index, id, annotation, was, now, compliant) WHERE annotation <> 'unchanged';
 CREATE INDEX snapshot_artifacts_by_fingerprint

@@ -90,7 +90,7 @@ export function selectRows(
     if (show === "changed" && !part.hasChanges) continue;
     const place = { environment: part.environment.id, index: part.snapshot.idx };
     const selection = { show, search, withExited: part.hasChanges };
-    const count = snapshotPages.count(place, selection);
+    const count = snapshotPages.count(part.snapshot, selection);
     const skipped = Math.max(0, offset - total);
     const limit = perPage - rows.length;
     if (limit > 0 && skipped < count)
