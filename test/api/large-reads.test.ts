@@ -99,7 +99,7 @@ const paths = (): string[] => {
     path("snapshots", at.org, group, "-1"),
     `${path("env-diff", at.org)}?snappish1=${environment}%231&snappish2=${environment}`,
     `${path("env-diff", at.org)}?snappish1=${group}&snappish2=${environment}`,
-    `${path("snapshot-diff", at.org)}?snappish1=${environment}%231&snappish2=${environment}`,
+    `${path("snapshot-diff", at.org)}?snappish1=${environment}%231&snappish2=${environment}&per_page=100`,
     `${path("snapshot-diff", at.org)}?snappish1=${group}&snappish2=${environment}&per_page=100`,
     `${path("attestations", at.org)}?per_page=50`,
     `${path("attestations", at.org, flow)}?per_page=50`,
@@ -148,6 +148,36 @@ test("a page of a snapshot is made there when it is chosen from more than 10,000
     assert.is(pagination.total, count);
     assert.is(page.headers.has("ETag"), hasValidator, `${count} artifacts`);
   }
+});
+
+test("snapshots are compared there when more than 12,000 rows of artifacts have to be read", async () => {
+  const world = runningIn(server);
+  const [one, two] = [world.environment(at), world.environment(at)];
+  const strays = Array.from({ length: 12_000 }, (_, n) =>
+    running(`many-${n}`, (n + 65_536).toString(16).padStart(64, "f")),
+  );
+  const compare = (from: string, to: string, more = "") =>
+    get(`/snapshot-diff/${at.org}?snappish1=${from}&snappish2=${to}${more}`);
+  const isThere = async (...sides: Parameters<typeof compare>): Promise<boolean> => {
+    const { status, headers } = await compare(...sides);
+    assert.is(status, 200);
+    return !headers.has("ETag");
+  };
+  world.report(at, one, strays.slice(1));
+  world.report(at, two, strays.slice(0, 1));
+  assert.is(await isThere(one, two), false);
+  world.report(at, one, strays);
+  assert.is(await isThere(one, two), true, "12,001 on both sides");
+  assert.is(await isThere(`${one}~1`, one), false, "most of them are the same row");
+  assert.is(await isThere(`${one}~1`, one, "&kind=unchanged"), true);
+  assert.is(await isThere(`${one}~1`, one, "&search=many-11"), true);
+  world.report(at, one, strays.slice(2));
+  assert.is(await isThere(`${one}~1`, one), true, "rows of what exited, too");
+  const { counts } = (await compare(`${one}~1`, one)).body as { counts: Record<string, number> };
+  const { counts: whole } = (await compare(`${one}~1`, one, "&kind=unchanged")).body as typeof counts & {
+    counts: typeof counts;
+  };
+  assert.equal([counts["exited"], counts["unchanged"], whole], [2, 11_998, counts]);
 });
 
 test("each is the answer that the main thread makes, with its length and without a validator", async () => {

@@ -1,9 +1,10 @@
 /** What turned between two snapshots, and why: for people, and for what they automate. */
 import { Type } from "typebox";
 import { DIFF_KINDS } from "../../domain/snapshot/comparison.ts";
+import type { DiffKind } from "../../domain/snapshot/comparison.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Message, OneOf } from "../../http/schema.ts";
-import { presentSnapshotDiff } from "../../contract/comparison/present-snapshot-diff.ts";
+import { countComparedRows, presentSnapshotDiff } from "../../contract/comparison/present-snapshot-diff.ts";
 import { estimateWouldMs } from "../../contract/comparison/would-start.ts";
 import { SnapshotDiff } from "../../contract/comparison/snapshot-diff-shapes.ts";
 import type { SnapshotPlace } from "../../contract/snapshot-rows.ts";
@@ -12,13 +13,13 @@ import type { LargeReadContext } from "../context.ts";
 import { AtMoment, parseMoment, resolveMoment } from "../moment.ts";
 import { definePaging } from "../paging.ts";
 import { OrgPath } from "../paths.ts";
-import { SideExpression, countArtifacts, findSide, parseSides } from "./diff-sides.ts";
+import { SideExpression, findSide, parseSides } from "./diff-sides.ts";
 import type { RequestedSide } from "./diff-sides.ts";
 
 const PAGES = definePaging({ perPage: 25, maxPerPage: 100 });
 
-/** What is compared on the main thread, some milliseconds of work each: the artifacts of both sides together, */
-const MAX_INLINE_ARTIFACTS = 600;
+/** What is compared on the main thread: rows of artifacts on both sides, a microsecond each, */
+const MAX_INLINE_ROWS = 12_000;
 /** ... snapshots between that are searched for the change, */
 const MAX_INLINE_SNAPSHOTS = 5_000;
 /** ... and changes on a page, each with two evaluations. */
@@ -75,19 +76,20 @@ export const compareSnapshots = largeRead({
   isLarge(context, { query }, requested) {
     const { from, to } = findSides(context, requested);
     const { perPage } = PAGES.window(query);
+    const limit = MAX_INLINE_ROWS + 1;
     return (
       perPage > MAX_INLINE_CHANGES ||
       perPage * estimateWouldMs(context.store, { from, to }) > MAX_INLINE_WOULD_MS ||
-      countArtifacts(from) + countArtifacts(to) > MAX_INLINE_ARTIFACTS ||
-      (from.environment.id === to.environment.id && to.snapshot.idx - from.snapshot.idx > MAX_INLINE_SNAPSHOTS)
+      (from.environment.id === to.environment.id && to.snapshot.idx - from.snapshot.idx > MAX_INLINE_SNAPSHOTS) ||
+      countComparedRows(context, { from, to }, { ...selectionOf(query), limit }) >= limit
     );
   },
   handle(context, { query }, requested) {
     const { page, perPage, offset } = PAGES.window(query);
     const evaluatedAt = requested.moment === null ? requested.now : null;
-    const selection = { kind: query.kind ?? null, search: query.search ?? "", set: query.set ?? null };
     const body = presentSnapshotDiff(context, findSides(context, requested), {
-      ...selection,
+      ...selectionOf(query),
+      set: query.set ?? null,
       page,
       perPage,
       offset,
@@ -96,6 +98,8 @@ export const compareSnapshots = largeRead({
     return { status: 200, body };
   },
 });
+
+const selectionOf = ({ kind, search = "" }: { kind?: DiffKind; search?: string }) => ({ kind: kind ?? null, search });
 
 type Texts = { snappish1: string; snappish2: string };
 /** Of the present, or as of a moment: then the sides are read where the moment is known, which may be a snapshot. */

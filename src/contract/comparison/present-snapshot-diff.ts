@@ -9,7 +9,6 @@ import {
   artifactKey,
   byUrgency,
   compareSnapshotRows,
-  compareUrgency,
   splitName,
   versionOf,
 } from "../../domain/snapshot/comparison.ts";
@@ -151,55 +150,68 @@ const presentSide = (
 type Compared = { changes: ReturnType<typeof compareSnapshotRows<Row>>; unlisted: number };
 
 /**
- * Of one environment, only what differs is read, unless the answer has what does not: of ten thousand artifacts most
- * run in both snapshots.
+ * Whether only what differs is read: of one environment, unless the answer has what does not. Of ten thousand artifacts
+ * most run in both snapshots.
  */
+const hasDifferencesOnly = ({ from, to }: Sides, { kind, search }: Pick<DiffSelection, "kind" | "search">): boolean =>
+  from.environment.id === to.environment.id &&
+  from.environment.type !== "logical" &&
+  kind !== "unchanged" &&
+  search === "";
+
+/** How many rows of artifacts a comparison goes through, counted up to `limit`. */
+export function countComparedRows(
+  context: PresenterContext,
+  { from, to }: Sides,
+  { limit, ...selection }: Pick<DiffSelection, "kind" | "search"> & { limit: number },
+): number {
+  const parts = hasDifferencesOnly({ from, to }, selection)
+    ? [{ id: from.environment.id, index: Math.min(from.snapshot.idx, to.snapshot.idx) }]
+    : [from, to].flatMap((place) => partsOf(context, place));
+  let count = 0;
+  for (const { id, index } of parts)
+    if (count < limit) count += context.store.snapshotPages.countSince(id, index, limit - count);
+  return count;
+}
+
 function compareArtifacts(
   context: PresenterContext,
   { from, to }: Sides,
-  { kind, search }: Pick<DiffSelection, "kind" | "search">,
+  selection: Pick<DiffSelection, "kind" | "search">,
 ): Compared {
-  const isSame = from.environment.id === to.environment.id;
-  const keepsPlaces = isSame && from.environment.type === "logical";
-  if (isSame && !keepsPlaces && kind !== "unchanged" && search === "") return compareDiffering(context, { from, to });
+  if (hasDifferencesOnly({ from, to }, selection)) return compareDiffering(context, { from, to });
+  const keepsPlaces = from.environment.id === to.environment.id && from.environment.type === "logical";
   const [before, after] = [listRows(context, from, { keepsPlaces }), listRows(context, to, { keepsPlaces })];
   return { changes: compareSnapshotRows(before, after), unlisted: 0 };
 }
 
-function compareDiffering({ store }: PresenterContext, { from, to }: Sides): Compared {
-  const { snapshotPages } = store;
+function compareDiffering({ store: { snapshotPages } }: PresenterContext, { from, to }: Sides): Compared {
   const { id } = from.environment;
   const [first, last] = [from.snapshot.idx, to.snapshot.idx].sort((a, b) => a - b) as [number, number];
   const range = { environment: id, first, last };
   const isForward = first === from.snapshot.idx;
   const differing = snapshotPages.listDiffering(range);
   // Of an artifact with several names, some may run in both snapshots.
-  const keys = new Set(differing.map(artifactKey));
-  const [shared, others] = [[], []] as [Row[], Row[]];
-  for (const row of snapshotPages.listShared(range))
-    (keys.has(artifactKey(row)) ? shared : others).push(toRow(row, id));
+  const others = new Set(snapshotPages.listSharedKeys(range));
+  const keys = new Set(differing.map(artifactKey).filter((key) => others.delete(key)));
+  const shared = keys.size === 0 ? [] : snapshotPages.listShared(range, keys).map((row) => toRow(row, id));
   const rowsOf = (isFirst: boolean): Row[] => [
     ...differing.filter(({ is_first }) => (is_first === 1) === isFirst).map((row) => toRow(row, id)),
     ...shared,
   ];
   const changes = compareSnapshotRows(rowsOf(isForward), rowsOf(!isForward));
-  const named = findFirst(others);
-  for (const row of named) changes.unchanged.push({ kind: "unchanged", before: row, after: row });
+  const named = new Map<string, Row>();
+  let known: number;
+  do {
+    known = named.size;
+    const without = [...keys, ...named.keys()];
+    // Of an artifact with several names, the first counts.
+    for (const row of snapshotPages.listSharedFirst(range, { without, limit: MAX_UNCHANGED - known }))
+      if (!named.has(artifactKey(row))) named.set(artifactKey(row), toRow(row, id));
+  } while (named.size > known && named.size < Math.min(MAX_UNCHANGED, others.size));
+  for (const row of named.values()) changes.unchanged.push({ kind: "unchanged", before: row, after: row });
   changes.unchanged.sort(byUrgency);
-  return { changes, unlisted: new Set(others.map(artifactKey)).size - named.length };
-}
-
-/** One row for each of the first MAX_UNCHANGED artifacts. */
-function findFirst(rows: readonly Row[]): Row[] {
-  let first: Row[] = [];
-  for (const row of rows) {
-    const last = first[MAX_UNCHANGED - 1];
-    if (last && compareUrgency(row, last) > 0) continue;
-    const same = first.find((one) => artifactKey(one) === artifactKey(row));
-    if (same && compareUrgency(same, row) < 0) continue;
-    first = [...first.filter((one) => one !== same), row].sort(compareUrgency).slice(0, MAX_UNCHANGED);
-  }
-  return first;
+  return { changes, unlisted: others.size - named.size };
 }
 
 const toRow = ({ id, name, fingerprint, now, compliant }: RunningKeyRow, owner: number): Row => ({

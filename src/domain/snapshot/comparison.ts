@@ -45,7 +45,8 @@ const HEX = /^[0-9a-f]+$/;
 function endOfService(name: string, end: number): number {
   const colon = name.lastIndexOf(":", end - 1);
   if (colon < 1 || colon === end - 1) return end;
-  return Math.max(name.lastIndexOf("/", end - 1), name.lastIndexOf("@", end - 1)) > colon ? end : colon;
+  const [slash, at] = [name.indexOf("/", colon), name.indexOf("@", colon)];
+  return (slash > 0 && slash < end) || (at > 0 && at < end) ? end : colon;
 }
 
 const serviceOf = (row: Running): string =>
@@ -146,12 +147,11 @@ function pairByService<T extends Running>(exited: readonly T[], started: readonl
 
 const byName = (a: Running, b: Running): number => (a.name < b.name ? -1 : a.name > b.name ? 1 : a.id - b.id);
 
-/** The order of artifacts: what fails first, then by name. */
-export const compareUrgency = (a: Running, b: Running): number => rankOf(a) - rankOf(b) || byName(a, b);
-
-/** The order of changes: that of the artifacts afterwards. */
-export const byUrgency = (a: ArtifactChange, b: ArtifactChange): number =>
-  compareUrgency((a.after ?? a.before) as Running, (b.after ?? b.before) as Running);
+/** The order of changes: by the artifacts afterwards, what fails first, then by name. */
+export function byUrgency(a: ArtifactChange, b: ArtifactChange): number {
+  const [one, other] = [(a.after ?? a.before) as Running, (b.after ?? b.before) as Running];
+  return rankOf(one) - rankOf(other) || byName(one, other);
+}
 
 /** A policy version in force. `policy` identifies the policy. */
 export type PolicyInForce = { policy: string; name: string; version: number };

@@ -167,9 +167,27 @@ export function snapshotPageStore(db: DbReader) {
   // What runs in both snapshots without a change has one row for both.
   const IN_BOTH =
     "sa.environment_id = @environment AND sa.last_index >= @last AND sa.first_index <= @first AND sa.now > 0";
-  const shared = db.prepare<[SnapshotRange], RunningKeyRow>(
-    `SELECT ${KEYS} FROM snapshot_artifacts sa WHERE ${IN_BOTH}`,
+  const ARTIFACT_KEY = "CASE sa.fingerprint WHEN '' THEN ':' || sa.name ELSE sa.fingerprint END";
+  const sharedKeys = db
+    .prepare<[SnapshotRange], string>(`SELECT ${ARTIFACT_KEY} FROM snapshot_artifacts sa WHERE ${IN_BOTH}`)
+    .pluck();
+  const shared = db.prepare<[SnapshotRange & { keys: string }], RunningKeyRow>(
+    `SELECT ${KEYS} FROM snapshot_artifacts sa
+     WHERE ${IN_BOTH} AND ${ARTIFACT_KEY} IN (SELECT wanted.value FROM json_each(@keys) wanted)`,
   );
+  // The order of `byUrgency`.
+  const sharedFirst = db.prepare<[SnapshotRange & { without: string; limit: number }], RunningKeyRow>(
+    `SELECT ${KEYS} FROM snapshot_artifacts sa
+     WHERE ${IN_BOTH}
+       AND (@without = '[]' OR ${ARTIFACT_KEY} NOT IN (SELECT known.value FROM json_each(@without) known))
+     ORDER BY CASE sa.compliant WHEN 0 THEN 0 WHEN 1 THEN 2 ELSE 1 END, sa.name, sa.id LIMIT @limit`,
+  );
+  const since = db
+    .prepare<[number, number, number], number>(
+      `SELECT count(*) FROM (
+         SELECT 1 FROM snapshot_artifacts sa WHERE sa.environment_id = ? AND sa.last_index >= ? LIMIT ?) AS found`,
+    )
+    .pluck();
   const runningDetails = db.prepare<[string], RunningDetailRow>(
     `SELECT sa.id, ${columnOrStub("sa.instances_json")} AS instances_json, ev.facts_json
      FROM json_each(?) wanted CROSS JOIN snapshot_artifacts sa ON sa.id = wanted.value
@@ -269,8 +287,25 @@ export function snapshotPageStore(db: DbReader) {
       runningKeys.all({ environment: environmentId, index }),
     /** What runs in one of two snapshots only, in no order: rows of what started, exited or changed between them. */
     listDiffering: (range: SnapshotRange): DifferingRow[] => differing.all(range),
-    /** What runs in both snapshots in the same way, in no order. An artifact with several names has a row for each. */
-    listShared: (range: SnapshotRange): RunningKeyRow[] => shared.all(range),
+    /**
+     * The keys (`artifactKey`) of what runs in both snapshots in the same way, in no order. An artifact with several
+     * names is there with each.
+     */
+    listSharedKeys: (range: SnapshotRange): string[] => sharedKeys.all(range),
+    /** The rows of these keys among them. */
+    listShared: (range: SnapshotRange, keys: Iterable<string>): RunningKeyRow[] =>
+      shared.all({ ...range, keys: JSON.stringify([...keys]) }),
+    /** The first `limit` rows of other keys than `without`: what fails first, then by name. */
+    listSharedFirst: (
+      range: SnapshotRange,
+      { without, limit }: { without: Iterable<string>; limit: number },
+    ): RunningKeyRow[] => sharedFirst.all({ ...range, without: JSON.stringify([...without]), limit }),
+    /**
+     * How many rows a query about what runs in a snapshot of a physical environment goes through, counted up to
+     * `limit`: of what runs, and of what changed since.
+     */
+    countSince: (environmentId: number, index: number, limit: number): number =>
+      since.get(environmentId, index, limit) ?? 0,
     /** The details of rows of `listRunningKeys`, by id. */
     findRunningDetails: (ids: Iterable<number>): Map<number, RunningDetailRow> =>
       new Map(runningDetails.all(JSON.stringify([...ids])).map((row) => [row.id, row])),

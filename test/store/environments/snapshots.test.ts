@@ -257,14 +257,14 @@ test("counts as many artifacts of a snapshot as it lists, whatever is selected",
   });
 });
 
-test("searches, sorts and counts what runs by an index alone", () => {
+test("searches, sorts, counts and compares what runs by an index alone", () => {
   const { db, sql } = opened();
   const row = "sa.id, sa.fingerprint, sa.name, sa.now, sa.compliant";
   const read = new RegExp(`^SELECT (sa.id|count\\(\\*\\)|CASE sa.fingerprint .*|${row}) FROM`);
   const texts = sql.filter(
     (text) => read.test(text) && text.includes("snapshot_artifacts sa") && !text.includes("sa.annotation"),
   );
-  assert.is(texts.length, 11);
+  assert.is(texts.length, 14);
   for (const text of texts)
     assert.ok(
       plan(db, text).some((step) => step.includes("USING COVERING INDEX snapshot_artifacts_by_snapshot")),
