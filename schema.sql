@@ -296,7 +296,7 @@ CREATE TABLE artifacts (
 CREATE UNIQUE INDEX artifacts_identity ON artifacts (trail_id, fingerprint, coalesce(reference_name, ''))
   WHERE trail_id IS NOT NULL;
 CREATE UNIQUE INDEX artifacts_legacy_identity ON artifacts (flow_id, fingerprint) WHERE trail_id IS NULL;
-CREATE INDEX artifacts_by_fingerprint ON artifacts (organization_id, fingerprint, id, repo_id);
+CREATE INDEX artifacts_by_fingerprint ON artifacts (organization_id, fingerprint, id);
 CREATE INDEX artifacts_by_flow_fingerprint ON artifacts (flow_id, fingerprint, report_number);
 CREATE INDEX artifacts_by_commit ON artifacts (flow_id, git_commit);
 CREATE INDEX artifacts_by_organization_commit ON artifacts (organization_id, git_commit, id);
@@ -304,6 +304,7 @@ CREATE INDEX artifacts_by_organization ON artifacts (organization_id, id);
 CREATE INDEX artifacts_by_name ON artifacts (organization_id, filename COLLATE NOCASE);
 CREATE INDEX artifacts_by_flow ON artifacts (flow_id, id);
 CREATE INDEX artifacts_by_repo ON artifacts (repo_id, id) WHERE repo_id IS NOT NULL;
+CREATE INDEX artifacts_by_repo_fingerprint ON artifacts (repo_id, fingerprint, id) WHERE repo_id IS NOT NULL;
 -- Most artifacts are compliant and not in it.
 CREATE INDEX artifacts_unfinished ON artifacts (organization_id, state, id, flow_id, repo_id, filename)
   WHERE state <> 'COMPLIANT';

@@ -135,8 +135,8 @@ const LOCATIONS = `snapshot_artifacts sa
  */
 const MAX_RECENT_ROWS = 50;
 
-/** Looking up so many records takes five milliseconds, as long as looking up as many running artifacts. */
-const MAX_BUILT = 2_000;
+/** Looking up so many records takes three milliseconds, as long as looking up as many running artifacts. */
+const MAX_BUILT = 10_000;
 
 export function artifactLocationStore(db: DbReader) {
   const byFingerprint = db.prepare<[number, string], LocationRow>(
@@ -210,19 +210,19 @@ export function artifactLocationStore(db: DbReader) {
          CROSS JOIN snapshot_artifacts sa ON sa.id = found.id CROSS JOIN environments env ON env.id = sa.environment_id
        WHERE env.archived_at IS NULL ORDER BY env.name, sa.name, sa.id`,
     );
-  // Either what runs leads, or what was ever built: one index lookup for each finds the other. Only what was found is
-  // grouped.
+  // Either what runs leads, or what was ever built: one index lookup for each finds the other, in an index of this
+  // repository alone. Records are of the organization of their repository. Only what was found is grouped.
   const keysByRunning = inActiveEnvironments(
     `SELECT sa.id, max(a.id) AS record FROM snapshot_artifacts sa INDEXED BY snapshot_artifacts_running
-       CROSS JOIN artifacts a INDEXED BY artifacts_by_fingerprint
-         ON a.organization_id = @organization AND a.fingerprint = sa.fingerprint AND a.repo_id = @repo
+       CROSS JOIN artifacts a INDEXED BY artifacts_by_repo_fingerprint
+         ON a.repo_id = @repo AND a.fingerprint = sa.fingerprint
      WHERE sa.organization_id = @organization AND sa.last_index = ${OPEN} GROUP BY sa.id`,
   );
   const keysByBuilt = inActiveEnvironments(
-    `SELECT sa.id, max(a.id) AS record FROM artifacts a INDEXED BY artifacts_by_repo
+    `SELECT sa.id, max(a.id) AS record FROM artifacts a INDEXED BY artifacts_by_repo_fingerprint
        CROSS JOIN snapshot_artifacts sa INDEXED BY snapshot_artifacts_running
          ON sa.organization_id = @organization AND sa.fingerprint = a.fingerprint AND sa.last_index = ${OPEN}
-     WHERE a.repo_id = @repo AND a.organization_id = @organization GROUP BY sa.id`,
+     WHERE a.repo_id = @repo GROUP BY sa.id`,
   );
   const findBuiltAfter = db.prepare<[number, number], object>(
     "SELECT 1 FROM artifacts INDEXED BY artifacts_by_repo WHERE repo_id = ? LIMIT 1 OFFSET ?",

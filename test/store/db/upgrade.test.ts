@@ -271,8 +271,8 @@ test("0008 lets artifacts be without a commit, and keeps rows, indexes and refer
     { id: 1, git_commit: "c" },
     { id: 2, git_commit: null },
   ]);
-  // 0013 adds one.
-  assert.equal(indexes.all(), [...before8, "artifacts_unfinished"].sort());
+  // 0013 and 0016 add one each.
+  assert.equal(indexes.all(), [...before8, "artifacts_unfinished", "artifacts_by_repo_fingerprint"].sort());
   assert.throws(() => db.exec("DELETE FROM artifacts WHERE id = 1"), /FOREIGN KEY constraint failed/);
   assert.is(db.pragma("integrity_check", { simple: true }), "ok");
 });

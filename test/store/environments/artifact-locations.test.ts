@@ -367,12 +367,12 @@ test("finds what runs of a repository by the indexes of what runs and of what it
     steps.join("\n"),
   );
   assert.ok(
-    steps.includes("SEARCH a USING COVERING INDEX artifacts_by_fingerprint (organization_id=? AND fingerprint=?)"),
+    steps.includes("SEARCH a USING COVERING INDEX artifacts_by_repo_fingerprint (repo_id=? AND fingerprint=?)"),
     steps.join("\n"),
   );
   const ofBuilt = plan(db, built);
   for (const step of [
-    "SEARCH a USING INDEX artifacts_by_repo (repo_id=?)",
+    "SEARCH a USING COVERING INDEX artifacts_by_repo_fingerprint (repo_id=?)",
     "SEARCH sa USING COVERING INDEX snapshot_artifacts_running (organization_id=? AND fingerprint=?)",
   ])
     assert.ok(ofBuilt.includes(step), ofBuilt.join("\n"));
