@@ -467,6 +467,15 @@ CREATE TABLE audit_log (
   detail_json     TEXT
 ) STRICT;
 CREATE INDEX audit_log_by_organization ON audit_log (organization_id, id);
+-- The entries that tell what changed. The condition is store/environments/history/audited-changes.ts.
+CREATE INDEX audit_log_changes ON audit_log (organization_id, timestamp)
+  WHERE event = 'attestation.reported' AND instr(detail_json, '"attestation_type":"override"') > 0
+    OR event = 'api_key.created' OR event = 'api_key.rotated' OR event = 'api_key.revoked'
+    OR event = 'api_key.lapsed' OR event = 'service_account.created' OR event = 'service_account.deleted'
+    OR event = 'flow.applied' OR event = 'flow.archived' OR event = 'flow.renamed' OR event = 'environment.put'
+    OR event = 'environment.archived' OR event = 'environment.renamed' OR event = 'environment.joined'
+    OR event = 'tags.changed' OR event = 'control.created' OR event = 'control.edited' OR event = 'control.archived'
+    OR event = 'control.unarchived';
 
 -- Environments. The columns from last_reported_at on are derived from reports and snapshots, so that lists and
 -- unchanged reports read one row. revision rises with every change that a verdict in the environment depends on;

@@ -80,7 +80,6 @@ const filterOf = (query: Static<typeof Filters>): AuditFilter => ({
   target: query.target ?? null,
   from: query.from_timestamp ?? null,
   to: query.to_timestamp ?? null,
-  withDetail: null,
 });
 
 function credentialOf({ key_id: id }: AuditRow): { kind: "api_key" | "session"; id: string } | null {

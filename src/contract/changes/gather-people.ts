@@ -2,13 +2,11 @@
 import { isObject, isText, readStoredJsonOrNull } from "../../domain/stored-json.ts";
 import type { AuditRow } from "../../store/db/audit-log.ts";
 import type { MembershipEventRow } from "../../store/accounts/membership-audit-log.ts";
+import { ACCOUNT_EVENTS } from "../../store/environments/history/audited-changes.ts";
 import { UNREADABLE } from "../placeholders.ts";
-import { OVERRIDES, RECORD_EVENTS, toRecordChange } from "./gather-records.ts";
-import { MAX_OTHERS, cutOff, rowWindow } from "./scope.ts";
+import { isOfRecord, toRecordChange } from "./gather-records.ts";
+import { cutOff, rowWindow } from "./scope.ts";
 import type { GatherContext, GatheredChange, KeyChange, Limits } from "./scope.ts";
-
-/** Entries of the audit log that are searched for keys at a time. */
-const AUDIT_SLICE = 2_000;
 
 /** Who may read them, the caller decides. */
 export const gatherPeople = (context: GatherContext, limits: Limits): GatheredChange[] =>
@@ -29,46 +27,27 @@ function members({ store, organization }: GatherContext, limits: Limits): Gather
   }));
 }
 
-const ACCOUNT_EVENTS: readonly string[] = ["service_account.created", "service_account.deleted"];
+const isOfAccount = ({ event }: AuditRow): boolean => ACCOUNT_EVENTS.some((one) => one === event);
 
 /**
- * Keys that were created, rotated or revoked, or that lapsed, and service accounts that were created or deleted; the
- * history of memberships has their changes.
+ * Keys that were created, rotated or revoked, or that lapsed, service accounts that were created or deleted, and
+ * records.
  */
-const audited = (context: GatherContext, limits: Limits): GatheredChange[] =>
-  readAuditLog(context, limits, ["api_key", ...ACCOUNT_EVENTS, ...RECORD_EVENTS]).flatMap((row): GatheredChange[] => {
+function audited(context: GatherContext, limits: Limits): GatheredChange[] {
+  const { store, organization } = context;
+  const { auditEntries: most } = limits.bounds;
+  const rows = cutOff(limits, store.periodChanges.listAudited(organization.id, rowWindow(limits, most)), most);
+  return rows.flatMap((row): GatheredChange[] => {
     const common = { at: row.timestamp, environment: null };
-    if (RECORD_EVENTS.includes(row.event)) {
+    if (isOfRecord(row)) {
       const record = toRecordChange(row);
       return record ? [{ ...common, of: "record", key: `record/${row.id}`, kind: "record", row: record }] : [];
     }
-    const change: GatheredChange = ACCOUNT_EVENTS.includes(row.event)
+    const change: GatheredChange = isOfAccount(row)
       ? { ...common, of: "member", key: `account/${row.id}`, kind: "member", row: toAccountChange(context, row) }
       : { ...common, of: "key", key: `key/${row.id}`, kind: "key", row: toKeyChange(row) };
     return [change];
   });
-
-/** The entries of these events, newest first. The log is read in slices, because few of its entries match. */
-function readAuditLog({ store, organization }: GatherContext, limits: Limits, events: readonly string[]): AuditRow[] {
-  const { since, to } = limits;
-  const filter = { actor: null, events, target: null, from: since, to, withDetail: OVERRIDES };
-  const { first, last } = store.periodChanges.findAuditRange(organization.id, { from: since, to });
-  const rows: AuditRow[] = [];
-  let before: number | null = last + 1;
-  for (let scanned = 0; before !== null && before > first; scanned += AUDIT_SLICE) {
-    if (scanned >= limits.bounds.auditEntries || rows.length >= MAX_OTHERS) {
-      limits.since = Math.max(since, store.periodChanges.findAuditTime(organization.id, before) ?? to);
-      break;
-    }
-    const slice = store.auditLog.listSlice(organization.id, filter, {
-      before,
-      scanned: AUDIT_SLICE,
-      limit: AUDIT_SLICE,
-    });
-    for (const row of slice.rows) rows.push(row);
-    before = slice.before;
-  }
-  return rows;
 }
 
 /** The texts of an entry's detail. */

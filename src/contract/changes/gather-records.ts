@@ -2,6 +2,8 @@
 import { decodePathPart } from "../../domain/network/urls.ts";
 import { isListOf, isObject, isText, readStoredJsonOrNull } from "../../domain/stored-json.ts";
 import type { AuditRow } from "../../store/db/audit-log.ts";
+import { OVERRIDE_EVENT } from "../../store/environments/history/audited-changes.ts";
+import type { RecordEvent } from "../../store/environments/history/audited-changes.ts";
 import { UNREADABLE } from "../placeholders.ts";
 
 /** @property before what was there, where the log has it: a name, or the SHA-256 of a template; `after` likewise */
@@ -24,7 +26,7 @@ const textIn = (detail: Detail, name: string): string => (isText(detail[name]) ?
 const partsOf = ({ target }: AuditRow): string[] => target.split("/").map(decodePathPart);
 
 /** What each event says; null for an entry that says nothing of these. */
-const TELLERS: Readonly<Record<string, (detail: Detail, row: AuditRow) => Told | null>> = {
+const TELLERS: Readonly<Record<RecordEvent, (detail: Detail, row: AuditRow) => Told | null>> = {
   "flow.applied": (detail) => {
     const name = textIn(detail, "flow");
     if (detail["created"] === true) return created("flow", name);
@@ -56,13 +58,15 @@ const TELLERS: Readonly<Record<string, (detail: Detail, row: AuditRow) => Told |
   "control.edited": (_detail, row) => control(identifierIn(row), "changed"),
   "control.archived": (_detail, row) => control(identifierIn(row), "archived"),
   "control.unarchived": (_detail, row) => control(identifierIn(row), "restored"),
-  "attestation.reported": (detail) => {
+  [OVERRIDE_EVENT]: (detail) => {
     const name = textIn(detail, "attestation_name");
     const verdict = detail["is_compliant"] === true ? "compliant" : "non-compliant";
     return { kind: "attestation", name, text: `Attestation ${name} was overridden as ${verdict}` };
   },
 };
-export const RECORD_EVENTS: readonly string[] = Object.keys(TELLERS);
+
+export const isOfRecord = (row: AuditRow): row is AuditRow & { event: RecordEvent } =>
+  Object.hasOwn(TELLERS, row.event);
 
 const NOUNS = { flow: "Flow", environment: "Environment" } as const;
 
@@ -113,14 +117,11 @@ function kindOf({ event }: AuditRow): RecordChange["kind"] {
   return subject === "environment" || subject === "control" || subject === "attestation" ? subject : "flow";
 }
 
-/** Which of the attestations replaced the verdict of another one, by the text of the entry: most are none. */
-export const OVERRIDES = { event: "attestation.reported", text: '"attestation_type":"override"' } as const;
-
 /** Null for an entry that changed nothing of these. */
-export function toRecordChange(row: AuditRow): RecordChange | null {
+export function toRecordChange(row: AuditRow & { event: RecordEvent }): RecordChange | null {
   const detail = readStoredJsonOrNull(row.detail_json, isObject);
   const isAboutPath = kindOf(row) === "control" && row.event !== "control.created";
   const isDamaged = detail === null && row.detail_json !== null && !isAboutPath;
-  const told = isDamaged ? unreadable(row) : (TELLERS[row.event]?.(detail ?? {}, row) ?? null);
+  const told = isDamaged ? unreadable(row) : TELLERS[row.event](detail ?? {}, row);
   return told && { before: null, after: null, ...told, event: row.event, by: row.actor_name };
 }

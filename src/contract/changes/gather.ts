@@ -72,8 +72,8 @@ export function isLargePeriod(context: GatherContext, scope: ChangeScope): boole
     if (events > INLINE.events) return true;
   }
   if (!scope.seesPeople || scope.environment !== null) return false;
-  const { first, last } = periodChanges.findAuditRange(context.organization.id, { from, to });
-  return last - first > INLINE.auditEntries;
+  const limit = INLINE.auditEntries + 1;
+  return periodChanges.countAudited(context.organization.id, { from, to, limit }) === limit;
 }
 
 /** The newest changes of a period, as many as the bounds permit. @throws AppError not_found for the environment */

@@ -10,18 +10,21 @@ import type {
 import type { RecordChange } from "./gather-records.ts";
 import type { PresenterContext } from "../presenter-context.ts";
 
-/** How much an answer is made from. `moments`: snapshots; `events`: artifacts that they changed. */
+/** Changes of each other kind. */
+const MAX_OTHERS = 5_000;
+
+/**
+ * How much an answer is made from. `moments`: snapshots; `events`: artifacts that they changed; `auditEntries`: those
+ * that tell of a change.
+ */
 export type GatherBounds = { moments: number; events: number; auditEntries: number };
 
 /** Half a second in the reader thread. */
-export const WHOLE: GatherBounds = { moments: 2_000, events: 20_000, auditEntries: 100_000 };
+export const WHOLE: GatherBounds = { moments: 2_000, events: 20_000, auditEntries: MAX_OTHERS };
 /** Of years, without the artifacts of snapshots: some seconds in the reader thread. */
-export const LONG: GatherBounds = { moments: 0, events: 0, auditEntries: 1_000_000 };
+export const LONG: GatherBounds = { moments: 0, events: 0, auditEntries: MAX_OTHERS };
 /** What the main thread reads itself: some 20 milliseconds. */
-export const INLINE: GatherBounds = { moments: 100, events: 500, auditEntries: 4_000 };
-
-/** Changes of each other kind. */
-export const MAX_OTHERS = 5_000;
+export const INLINE: GatherBounds = { moments: 100, events: 500, auditEntries: 1_000 };
 
 /** What is asked for. Times in epoch seconds, both inclusive. */
 export type ChangeScope = {
@@ -70,11 +73,18 @@ export type GatherContext = Pick<PresenterContext, "store" | "organization">;
 /** What was read reaches back to `since`, which a list that is cut off raises. */
 export type Limits = ChangeScope & { since: number; bounds: GatherBounds };
 
-export const rowWindow = ({ since, to }: Limits) => ({ from: since, to, limit: MAX_OTHERS + 1 });
+export const rowWindow = ({ since, to }: Limits, most = MAX_OTHERS) => ({ from: since, to, limit: most + 1 });
 
-/** The rows of a list, newest first, that count: of one that is cut off, nothing before its last row is complete. */
-export function cutOff<Row extends { timestamp: number }>(limits: Limits, rows: readonly Row[]): readonly Row[] {
-  const last = rows[MAX_OTHERS - 1];
-  if (rows.length > MAX_OTHERS && last) limits.since = Math.max(limits.since, last.timestamp);
-  return rows.slice(0, MAX_OTHERS);
+/**
+ * The rows of a list, newest first, that count: of one that is cut off, nothing before its last row is complete.
+ * @param most as in the window that they were read with
+ */
+export function cutOff<Row extends { timestamp: number }>(
+  limits: Limits,
+  rows: readonly Row[],
+  most = MAX_OTHERS,
+): readonly Row[] {
+  const last = rows[most - 1];
+  if (rows.length > most && last) limits.since = Math.max(limits.since, last.timestamp);
+  return rows.slice(0, most);
 }

@@ -41,19 +41,17 @@ export type AuditFilter = {
   /** Epoch seconds, inclusive. */
   from: number | null;
   to: number | null;
-  /** Of this event only entries whose detail, as it is stored, has this text. */
-  withDetail: { event: string; text: string } | null;
 };
 
 /** The matching entries among the next ones, and the id from which to go on; null at the end of the log. */
 export type AuditSlice = { rows: AuditRow[]; before: number | null };
 
-const COLUMNS = selectList(ENTRY);
+export const AUDIT_COLUMNS = selectList(ENTRY);
 
 export function auditLogStore(db: Db, { now }: SchemaSources, clock: ReturnType<typeof clockStore>) {
-  const insert = db.prepare(`INSERT INTO audit_log (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
+  const insert = db.prepare(`INSERT INTO audit_log (${AUDIT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
   const selectLatest = db.prepare<[number, number], AuditRow>(
-    `SELECT id, ${COLUMNS} FROM audit_log WHERE organization_id = ? ORDER BY id DESC LIMIT ?`,
+    `SELECT id, ${AUDIT_COLUMNS} FROM audit_log WHERE organization_id = ? ORDER BY id DESC LIMIT ?`,
   );
   const lowest = db.prepare<[number, number, number], { id: number }>(
     "SELECT id FROM audit_log WHERE organization_id = ? AND id < ? ORDER BY id DESC LIMIT 1 OFFSET ?",
@@ -61,10 +59,8 @@ export function auditLogStore(db: Db, { now }: SchemaSources, clock: ReturnType<
   // A filter on the time does not end the search: entries are in the order of their ids, and the clock may have been
   // set back between two of them.
   const slice = db.prepare<
-    Omit<AuditFilter, "events" | "withDetail"> & {
+    Omit<AuditFilter, "events"> & {
       events: string | null;
-      detailEvent: string | null;
-      detail: string | null;
       organization: number;
       before: number;
       lowest: number;
@@ -72,9 +68,8 @@ export function auditLogStore(db: Db, { now }: SchemaSources, clock: ReturnType<
     },
     AuditRow
   >(
-    `SELECT id, ${COLUMNS} FROM audit_log
+    `SELECT id, ${AUDIT_COLUMNS} FROM audit_log
      WHERE organization_id = @organization AND id < @before AND id >= @lowest
-       AND (@detailEvent IS NULL OR event <> @detailEvent OR instr(detail_json, @detail) > 0)
        AND (@actor IS NULL OR instr(lower(actor_name), lower(@actor)) > 0)
        AND (@events IS NULL OR instr(@events, char(10) || event || char(10)) > 0
             OR instr(@events, char(10) || substr(event, 1, instr(event, '.') - 1) || char(10)) > 0)
@@ -114,12 +109,9 @@ export function auditLogStore(db: Db, { now }: SchemaSources, clock: ReturnType<
       const from = before ?? Number.MAX_SAFE_INTEGER;
       const end = lowest.get(organizationId, from, scanned - 1)?.id ?? null;
       const events = filter.events && `\n${filter.events.join("\n")}\n`;
-      const { withDetail, ...others } = filter;
       const rows = slice.all({
-        ...others,
+        ...filter,
         events,
-        detailEvent: withDetail?.event ?? null,
-        detail: withDetail?.text ?? null,
         organization: organizationId,
         before: from,
         lowest: end ?? 0,

@@ -3,3 +3,13 @@
 DROP INDEX artifacts_by_fingerprint;
 CREATE INDEX artifacts_by_fingerprint ON artifacts (organization_id, fingerprint, id);
 CREATE INDEX artifacts_by_repo_fingerprint ON artifacts (repo_id, fingerprint, id) WHERE repo_id IS NOT NULL;
+
+-- The entries that lists of changes tell, so that the entries of reports are not searched for them.
+CREATE INDEX audit_log_changes ON audit_log (organization_id, timestamp)
+  WHERE event = 'attestation.reported' AND instr(detail_json, '"attestation_type":"override"') > 0
+    OR event = 'api_key.created' OR event = 'api_key.rotated' OR event = 'api_key.revoked'
+    OR event = 'api_key.lapsed' OR event = 'service_account.created' OR event = 'service_account.deleted'
+    OR event = 'flow.applied' OR event = 'flow.archived' OR event = 'flow.renamed' OR event = 'environment.put'
+    OR event = 'environment.archived' OR event = 'environment.renamed' OR event = 'environment.joined'
+    OR event = 'tags.changed' OR event = 'control.created' OR event = 'control.edited' OR event = 'control.archived'
+    OR event = 'control.unarchived';

@@ -392,6 +392,56 @@ test("members and keys are for those who may read the audit log", async () => {
   }
 });
 
+/** Appends entries to the audit log as if operations had. @returns their times, newest first */
+function audit({ org }: At, entries: readonly { event: string; detail?: Json }[]): number[] {
+  const { id } = server.store.organizations.find(org) as { id: number };
+  for (const { event, detail = null } of entries) {
+    server.clock.at += 1;
+    server.store.auditLog.append({
+      organizationId: id,
+      operation: "op",
+      event,
+      target: "/api/v2/controls/acme/C-1",
+      requestId: "r",
+      detail,
+      actor: { kind: "user", publicId: "p", name: "ann", keyPublicId: "k" },
+    });
+  }
+  return server.store.auditLog.listLatest(id, entries.length).map(({ timestamp }) => timestamp);
+}
+
+test("what was reported is no change, and however much of it there is, changes before it are listed", async () => {
+  const at = server.given.org();
+  const ofType = (type: string) => ({ attestation_name: "scan", attestation_type: type, is_compliant: true });
+  audit(at, [
+    { event: "control.created", detail: { control: "C-1" } },
+    ...["service_account.updated", "environment.reported", "policy.put", "api_key.used"].map((event) => ({ event })),
+    { event: "attestation.reported", detail: ofType("override") },
+    ...Array.from({ length: 1_001 }, () => ({ event: "attestation.reported", detail: ofType("generic") })),
+    { event: "api_key.revoked", detail: { owner: "ci" } },
+  ]);
+  const told = [
+    "A key of ci was revoked",
+    "Attestation scan was overridden as compliant",
+    "Control C-1 was created",
+    `${at.org}-admin was added as admin`,
+  ];
+  assert.equal(textsOf(await read(at)), told);
+  const { text } = await feed(at);
+  assert.equal(text.match(/(?<=<title type="text">)[^<]+/g), told);
+});
+
+test("of more entries than are read the newest are listed, and since says from when on they are complete", async () => {
+  const at = server.given.org();
+  const times = audit(
+    at,
+    Array.from({ length: 5_001 }, () => ({ event: "control.edited" })),
+  );
+  const { since, from, counts } = await read(at);
+  assert.equal({ since, records: counts.record }, { since: times[4_999], records: 5_000 });
+  assert.ok(from < since);
+});
+
 test("lists an environment that is no longer reported, at the time at which its report became too old", async () => {
   const at = server.given.org();
   const own = await startServer();

@@ -2,7 +2,7 @@
 import type { DbReader } from "../../db/types.ts";
 
 /** Tables with an index on organization and id, and the columns with their times. */
-const TIMES = { allowlist_entries: "timestamp", audit_log: "timestamp", artifacts: "created_at" } as const;
+const TIMES = { allowlist_entries: "timestamp", artifacts: "created_at" } as const;
 type AppendedTable = keyof typeof TIMES;
 
 /** What a clock that is set back may shift, in seconds: the range has this much more on either side. */
@@ -30,8 +30,6 @@ export function idsByTime(db: DbReader, table: AppendedTable) {
   }
 
   return {
-    /** The time of the first row from an id on; null where there is none. */
-    findTime: (organizationId: number, id: number): number | null => from.get(organizationId, id)?.timestamp ?? null,
     /** Ids, both inclusive, that include the rows of a period; empty when first > last. The caller compares times. */
     findRange: (
       organizationId: number,

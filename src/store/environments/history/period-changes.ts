@@ -4,8 +4,11 @@
  * Read-only.
  */
 import type { EnvironmentType } from "../environments.ts";
+import { TELLS_OF_CHANGE } from "./audited-changes.ts";
 import { idsByTime } from "./ids-by-time.ts";
 import { ROW_FACTOR, ROW_MARKS } from "../../../domain/snapshot/period-changes.ts";
+import { AUDIT_COLUMNS } from "../../db/audit-log.ts";
+import type { AuditRow } from "../../db/audit-log.ts";
 import { columnOrStub } from "../../db/large-json.ts";
 import type { DbReader } from "../../db/types.ts";
 
@@ -216,7 +219,16 @@ export function periodChangeStore(db: DbReader) {
      ORDER BY al.id DESC LIMIT @limit`,
   );
   const allowlistIds = idsByTime(db, "allowlist_entries");
-  const auditIds = idsByTime(db, "audit_log");
+  const auditEntries = `audit_log INDEXED BY audit_log_changes
+     WHERE organization_id = @organization AND timestamp >= @from AND timestamp <= @to AND (${TELLS_OF_CHANGE})`;
+  const audited = db.prepare<[Period & { organization: number; limit: number }], AuditRow>(
+    `SELECT id, ${AUDIT_COLUMNS} FROM ${auditEntries} ORDER BY timestamp DESC, id DESC LIMIT @limit`,
+  );
+  const auditedCount = db
+    .prepare<[Period & { organization: number; limit: number }], number>(
+      `SELECT count(*) FROM (SELECT 1 FROM ${auditEntries} LIMIT @limit) AS found`,
+    )
+    .pluck();
   const builds = db.prepare<[string], ChangedBuildRow>(
     `SELECT a.id, a.public_id, a.trail_id, a.repo_url, a.build_url, a.created_by
      FROM json_each(?) wanted CROSS JOIN artifacts a ON a.id = wanted.value`,
@@ -270,11 +282,12 @@ export function periodChangeStore(db: DbReader) {
     /** At most `limit` allowlist entries of an organization, the newest first. */
     listAllowed: (organizationId: number, period: Period & { limit: number }): AllowedRow[] =>
       allowed.all({ organization: organizationId, ...allowlistIds.findRange(organizationId, period), ...period }),
-    /** Ids of audit log entries, both inclusive, that include those of a period; empty when first > last. */
-    findAuditRange: (organizationId: number, period: Period): { first: number; last: number } =>
-      auditIds.findRange(organizationId, period),
-    /** The time of the first entry of the audit log from an id on; null where there is none. */
-    findAuditTime: (organizationId: number, id: number): number | null => auditIds.findTime(organizationId, id),
+    /** At most `limit` entries of the audit log that tell of a change, the newest first. */
+    listAudited: (organizationId: number, period: Period & { limit: number }): AuditRow[] =>
+      audited.all({ organization: organizationId, ...period }),
+    /** How many these are, counted up to `limit`. */
+    countAudited: (organizationId: number, period: Period & { limit: number }): number =>
+      auditedCount.get({ organization: organizationId, ...period }) ?? 0,
     /** Records of artifacts by their keys. */
     findBuilds: (ids: Iterable<number>): Map<number, ChangedBuildRow> =>
       new Map(builds.all(JSON.stringify([...ids])).map((row) => [row.id, row])),
