@@ -640,6 +640,9 @@ CREATE INDEX snapshot_artifacts_by_snapshot ON snapshot_artifacts
   (environment_id, last_index, first_index, id, now, compliant, name, fingerprint);
 CREATE INDEX snapshot_artifacts_events ON snapshot_artifacts
   (environment_id, first_index, id, annotation, was, now, compliant) WHERE annotation <> 'unchanged';
+-- Rows that changed something and do not count as events.
+CREATE INDEX snapshot_artifacts_others ON snapshot_artifacts (environment_id, first_index)
+  WHERE annotation = 'unchanged' AND (was <> now OR compliant IS NULL);
 CREATE INDEX snapshot_artifacts_by_fingerprint
   ON snapshot_artifacts (organization_id, fingerprint, environment_id, first_index);
 CREATE INDEX snapshot_artifacts_running ON snapshot_artifacts (organization_id, fingerprint, environment_id)

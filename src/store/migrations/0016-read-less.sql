@@ -13,3 +13,7 @@ CREATE INDEX audit_log_changes ON audit_log (organization_id, timestamp)
     OR event = 'environment.archived' OR event = 'environment.renamed' OR event = 'environment.joined'
     OR event = 'tags.changed' OR event = 'control.created' OR event = 'control.edited' OR event = 'control.archived'
     OR event = 'control.unarchived';
+
+-- The rows that changed something and do not count as events: a snapshot without any is not searched for them.
+CREATE INDEX snapshot_artifacts_others ON snapshot_artifacts (environment_id, first_index)
+  WHERE annotation = 'unchanged' AND (was <> now OR compliant IS NULL);

@@ -117,7 +117,13 @@ function prepareMoments(db: DbReader) {
     .prepare<[number, number, number], number>(`SELECT count(*) FROM (SELECT 1 FROM ${EVENTS} LIMIT ?) AS found`)
     .pluck();
   // Rows that do not count as events of their environment: instances that changed along with something else, and
-  // verdicts that became unknown. They continue a row that ended in the snapshot before.
+  // verdicts that became unknown. They continue a row that ended in the snapshot before. Looking at each row that ended
+  // takes longer than the events do, so it is done only where there may be such rows.
+  const mayHaveOthers = db.prepare<[number, number], object>(
+    `SELECT 1 FROM snapshot_artifacts INDEXED BY snapshot_artifacts_others
+     WHERE environment_id = ? AND first_index = ? AND annotation = 'unchanged' AND (was <> now OR compliant IS NULL)
+     LIMIT 1`,
+  );
   const others = db
     .prepare<[{ environment: number; index: number; limit: number }], number>(
       `SELECT sa.id * ${ROW_FACTOR} + ${VERDICT_MARKS} + ${SCALED}
@@ -159,7 +165,7 @@ function prepareMoments(db: DbReader) {
        AND prev.fingerprint <> dep.fingerprint
      ORDER BY dep.id`,
   );
-  return { events, eventCount, others, turnover, changed, replacements };
+  return { events, eventCount, mayHaveOthers, others, turnover, changed, replacements };
 }
 
 export function periodChangeStore(db: DbReader) {
@@ -183,7 +189,7 @@ export function periodChangeStore(db: DbReader) {
     );
   const moments = listing("");
   const ruleMoments = listing("WHERE other.cause IN ('policies', 'policy_version')");
-  const { events, others, eventCount, turnover, changed, replacements } = prepareMoments(db);
+  const { events, eventCount, mayHaveOthers, others, turnover, changed, replacements } = prepareMoments(db);
   const lastVerdict = db
     .prepare<[number, number], 0 | 1>(
       `SELECT compliant FROM snapshots WHERE environment_id = ? AND idx < ? AND compliant IS NOT NULL
@@ -257,6 +263,7 @@ export function periodChangeStore(db: DbReader) {
     /** At most `limit` rows of artifacts that a snapshot changed, as domain/snapshot/period-changes.ts has them. */
     listRows({ environment_id, idx }: Pick<MomentRow, "environment_id" | "idx">, limit: number): number[] {
       const rows = events.all(environment_id, idx, limit);
+      if (!mayHaveOthers.get(environment_id, idx)) return rows;
       return rows.concat(others.all({ environment: environment_id, index: idx, limit: limit - rows.length }));
     },
     /** Fingerprints of what started and exited in a snapshot, by the keys of at most `limit` rows. */
