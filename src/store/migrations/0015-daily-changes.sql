@@ -12,8 +12,7 @@ DROP INDEX snapshot_artifacts_events;
 CREATE INDEX snapshot_artifacts_events ON snapshot_artifacts
   (environment_id, first_index, id, annotation, was, now, compliant) WHERE annotation <> 'unchanged';
 
--- With what the artifacts of a snapshot are searched, sorted and compared by: a page of ten thousand is found in 1.5 ms
--- instead of 3.
+-- With what a snapshot is counted by.
 DROP INDEX snapshot_artifacts_by_snapshot;
 CREATE INDEX snapshot_artifacts_by_snapshot ON snapshot_artifacts
-  (environment_id, last_index, first_index, id, now, compliant, name, fingerprint);
+  (environment_id, last_index, first_index, id, now, compliant);

