@@ -350,7 +350,7 @@ test("what runs of a repository is looked for in the reader thread where thousan
   const shop = { names: ["app", "copy of app"], artifacts: [artifact], environments: [environment] };
   world.report(own, environment, [running("app", artifact), running("copy of app", artifact)]);
   assert.equal([isLarge(), await live()], [false, shop]);
-  const strays = Array.from({ length: 2_000 }, (_, n) => running(`stray-${n}`, n.toString(16).padStart(64, "e")));
+  const strays = Array.from({ length: 10_000 }, (_, n) => running(`stray-${n}`, n.toString(16).padStart(64, "e")));
   world.report(own, environment, [running("app", artifact), running("copy of app", artifact), ...strays]);
   assert.equal([isLarge(), await live()], [true, shop]);
 });

@@ -6,6 +6,7 @@ import { parse } from "yaml";
 import { parsePolicy } from "../../src/domain/policy/document.ts";
 import { startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
+import { repeatDeployment } from "../many-deployments.ts";
 import { running, runningIn } from "../api/environments/given.ts";
 import { signIn, signInWithRole, visibleText } from "./browser.ts";
 import type { Browser, Page } from "./browser.ts";
@@ -232,6 +233,16 @@ test("the overview says what fails and why, and escapes what was reported", asyn
     assert.match(page.text, `<a class="c-link" href="./${at.org}/${href}" tabindex="-1" aria-label="${words}">`);
   assert.match(page.text, `<a class="grow name" href="./${at.org}/${today}">`);
   assert.match(page.text, /aria-label="Deployments a day from \d+ \w+ to \d+ \w+: 1 in all, 1 of them non-compliant"/);
+});
+
+test("the overview says which deployments its lead times are of, where these are not all", async () => {
+  const { at, browser } = await world();
+  const read = async (query = ""): Promise<string> => visibleText(await browser.get(`/${at.org}${query}`));
+  assert.not.match(await read(), "of the latest");
+  repeatDeployment(server, at.org, 500);
+  server.clock.at += 1;
+  assert.match(await read(), /Deployments, 14 days 501 .*first deployment, median \S+ of the latest 500/);
+  assert.match(await read(`?at=${server.clock.at}`), /days 501 .*first deployment, median \S+ of the latest 500/);
 });
 
 test("the list of deployments is filtered by period, environment and repository", async () => {

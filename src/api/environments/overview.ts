@@ -13,7 +13,7 @@ import { Causes } from "../../contract/causes.ts";
 import { UNREADABLE } from "../../contract/placeholders.ts";
 import { Day } from "../../contract/shapes.ts";
 import { ENVIRONMENT_TYPES } from "../../store/environments/environments.ts";
-import { MAX_COUNTED_TRAILS } from "../../store/environments/overview.ts";
+import { MAX_COUNTED_TRAILS, MAX_MEASURED_DEPLOYMENTS } from "../../store/environments/overview.ts";
 import type {
   FailingArtifactRow,
   LeadTimeRow,
@@ -38,6 +38,10 @@ const DEPLOYMENT_DAYS = 14;
 const Time = Type.Number({ description: "Epoch seconds" });
 const Count = Type.Integer();
 const Reasons = Type.Array(Type.String(), { description: `At most ${MAX_REASONS}` });
+/** Of deployments, how many their lead times are of. */
+export const MeasuredDeployments = Type.Integer({
+  description: `Deployments whose first starts the lead times are of: the latest ${MAX_MEASURED_DEPLOYMENTS} at most`,
+});
 const Median = Nullable(
   Type.Number({
     description:
@@ -139,6 +143,7 @@ const OverviewResponse = named(
       unknown_commit_times: Type.Optional(
         Type.Integer({ description: "First starts whose commit has no known time; the median does not count them" }),
       ),
+      measured: Type.Optional(MeasuredDeployments),
       daily: Type.Array(
         Closed({
           date: Day,
@@ -247,13 +252,14 @@ function readDeployments(
     previous_commit_lead_time: medianAt(earlier, "from_commit"),
     unknown_commit_times: leads.filter(({ from_commit: seconds }) => seconds === null).length,
   };
+  const total = daily.reduce((sum, one) => sum + one.compliant + one.non_compliant + one.unknown, 0);
   return {
     days: DEPLOYMENT_DAYS,
-    total: daily.reduce((sum, { compliant, non_compliant, unknown }) => sum + compliant + non_compliant + unknown, 0),
+    total,
     previous_total: overview.countDeployments(id, before),
     lead_time: medianAt(leads, "from_build"),
     previous_lead_time: medianAt(earlier, "from_build"),
-    ...(hasFirstStarts ? fromCommit : {}),
+    ...(hasFirstStarts ? { ...fromCommit, measured: Math.min(total, MAX_MEASURED_DEPLOYMENTS) } : {}),
     daily,
   };
 }

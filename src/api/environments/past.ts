@@ -14,6 +14,7 @@ import { Closed, Message, Nullable, OneOf, Pagination, named } from "../../http/
 import { UNREADABLE } from "../../contract/placeholders.ts";
 import { latestOfEach } from "../../contract/comparison/snapshot-turns.ts";
 import { ENVIRONMENT_TYPES } from "../../store/environments/environments.ts";
+import { MAX_MEASURED_DEPLOYMENTS } from "../../store/environments/overview.ts";
 import type { PastEnvironmentRow } from "../../store/environments/history/past.ts";
 import { fromSqlBoolean } from "../../store/db/database.ts";
 import { largeRead } from "../context.ts";
@@ -22,7 +23,7 @@ import { AtMoment, prepareMoment, resolveMoment } from "../moment.ts";
 import type { RequestedMoment } from "../moment.ts";
 import { definePaging } from "../paging.ts";
 import { EnvironmentPath, OrgPath } from "../paths.ts";
-import { OverviewFailingArtifact, presentFailing } from "./overview.ts";
+import { MeasuredDeployments, OverviewFailingArtifact, presentFailing } from "./overview.ts";
 
 const MAX_FAILING = 10;
 const MAX_ENVIRONMENTS = 12;
@@ -91,6 +92,7 @@ const PastOverview = named(
       commit_lead_time: Nullable(
         Type.Number({ description: "Median in seconds from the commit to the first deployment; null without any" }),
       ),
+      measured: MeasuredDeployments,
     }),
     policies: Closed({
       total: Count,
@@ -215,7 +217,9 @@ function readDeployments({ store: { overview }, organization: { id } }: LargeRea
   const leads = overview
     .listLeadTimes(id, window)
     .flatMap(({ from_commit: seconds }) => (seconds === null ? [] : [Math.max(0, seconds)]));
-  return { days: DEPLOYMENT_DAYS, total: overview.countDeployments(id, window), commit_lead_time: medianOf(leads) };
+  const total = overview.countDeployments(id, window);
+  const measured = Math.min(total, MAX_MEASURED_DEPLOYMENTS);
+  return { days: DEPLOYMENT_DAYS, total, commit_lead_time: medianOf(leads), measured };
 }
 
 export const hasManyEnvironments = ({ store, organization }: LargeReadContext): boolean =>

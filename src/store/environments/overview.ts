@@ -10,7 +10,7 @@ import { OPEN } from "./snapshots.ts";
 import type { EnvironmentType } from "./environments.ts";
 
 /** Deployments whose lead time counts towards a median. */
-const MAX_LEAD_TIMES = 500;
+export const MAX_MEASURED_DEPLOYMENTS = 500;
 /** Trails are counted up to this number. */
 export const MAX_COUNTED_TRAILS = 1_000;
 /** Environments that are searched for failing artifacts, the latest changed first. */
@@ -193,7 +193,8 @@ export function overviewStore(db: DbReader) {
   const leadTimes = db.prepare<[Window & { organization: number }], LeadTimeRow>(
     `SELECT newest.deployed_at - a.created_at AS from_build, newest.deployed_at - ${COMMITTED_AT} AS from_commit
        FROM (SELECT dep.id, dep.environment_id, dep.fingerprint, dep.artifact_id, dep.deployed_at
-             FROM deployments dep WHERE ${DEPLOYED} ORDER BY dep.deployed_at DESC LIMIT ${MAX_LEAD_TIMES}) AS newest
+             FROM deployments dep WHERE ${DEPLOYED}
+             ORDER BY dep.deployed_at DESC LIMIT ${MAX_MEASURED_DEPLOYMENTS}) AS newest
          CROSS JOIN artifacts a ON a.id = newest.artifact_id
        WHERE ${isFirstStart("newest")}`,
   );
@@ -236,7 +237,7 @@ export function overviewStore(db: DbReader) {
       days.all({ ...window, organization: organizationId }),
     countDeployments: (organizationId: number, window: Window): number =>
       deploymentCount.get({ ...window, organization: organizationId }) ?? 0,
-    /** Of the first starts in an environment among the latest deployments of a window. */
+    /** Of the first starts in an environment among the latest MAX_MEASURED_DEPLOYMENTS of a window. */
     listLeadTimes: (organizationId: number, window: Window): LeadTimeRow[] =>
       leadTimes.all({ ...window, organization: organizationId }),
     /** At most `limit` active flows, the latest activity first. */

@@ -1,6 +1,7 @@
 /** Deployments: lists, single ones and the frequency (semantics 6.10, operations 11, 13). */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { repeatDeployment } from "../../many-deployments.ts";
 import { fresh, freshCommit, freshFingerprint, startServer } from "../../given.ts";
 import type { TestServer } from "../../given.ts";
 
@@ -341,6 +342,19 @@ test("only a first start has the time since its commit, and an unknown one is no
   assert.not.ok(Object.hasOwn(plain, "is_first_start"));
   const overview = (await get(at, `/overview/${at.org}?first_starts=true`)).body.deployments;
   assert.equal([overview.commit_lead_time, overview.unknown_commit_times], [start - committed, 1]);
+  assert.equal([overview.measured, overview.total], [3, 3]);
+});
+
+test("the overview says that lead times are of the latest 500 deployments", async () => {
+  const at = server.given.org();
+  const [flow, environment] = [await server.given.flow(at), await server.given.environment(at)];
+  reportRunning(at, environment, [await server.given.artifact(at, { flow, trail: "t" })], server.clock.at);
+  repeatDeployment(server, at.org, 500);
+  server.clock.at += 1;
+  const { measured, total } = (await get(at, `/overview/${at.org}?first_starts=true`)).body.deployments;
+  assert.equal({ measured, total }, { measured: 500, total: 501 });
+  const past = (await get(at, `/past/${at.org}/overview?at=${server.clock.at}`)).body;
+  assert.equal([past.deployments.measured, past.deployments.total], [500, 501]);
 });
 
 test("lists the deployments of an environment with ISO times, over 30 days, in pages of 50", async () => {

@@ -137,7 +137,7 @@ test("the overview has what failed then with its reasons, and the numbers of now
     total: 1,
     items: [{ name: "provenance", version: 1, environments: [production], environment_count: 1 }],
   });
-  assert.equal(then["deployments"], { days: 14, total: 0, commit_lead_time: null });
+  assert.equal(then["deployments"], { days: 14, total: 0, commit_lead_time: null, measured: 0 });
   const before = await read(at, "overview", born - 30);
   assert.equal(before["environments"], { total: 0, compliant: 0, non_compliant: 0, unknown: 0, items: [] });
   assert.equal(before["failing"], []);

@@ -32,6 +32,10 @@ export const momentsOf = ({ failing }: { failing: readonly Failing[] }): NonNull
     at: Math.max(0, since - 1),
   }));
 
+/** What the lead times are of, where that is not all deployments: false if it is. */
+export const measuredOf = ({ total, measured = total }: { total: number; measured?: number | undefined }) =>
+  measured < total && `of the latest ${formatNumber(measured)}`;
+
 /** `2 non-compliant, 1 unknown`; null if there are none. @param listOf where those in a state are listed */
 export function othersOf(
   { non_compliant: failing, unknown }: { non_compliant: number; unknown: number },

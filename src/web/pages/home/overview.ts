@@ -18,6 +18,7 @@ import {
   failingCard,
   flowsCard,
   keysCard,
+  measuredOf,
   momentsOf,
   othersOf,
   trailsCard,
@@ -93,8 +94,9 @@ function findingOf({ running, environments }: Overview): string {
 
 function summary({ to }: Visit, { environments, running, deployments }: Overview): Html {
   const { days, total, previous_total: before, lead_time: build, unknown_commit_times: unknown = 0 } = deployments;
-  const { commit_lead_time: lead = null, previous_commit_lead_time: leadBefore = null } = deployments;
+  const { commit_lead_time: lead = null, previous_commit_lead_time: leadBefore = null, measured } = deployments;
   const notes = [
+    measuredOf({ total, measured }),
     leadBefore !== null && `was ${shortSpan(leadBefore)}`,
     unknown > 0 && `${formatNumber(unknown)} unknown`,
     build !== null && `from build ${shortSpan(build)}`,

@@ -12,7 +12,7 @@ import type { Html } from "../../html.ts";
 import { momentText } from "../../page/moment.ts";
 import type { Content, Moment, Visit } from "../../page/page.ts";
 import { PAST_COLUMNS, pastEnvironmentRow } from "../environments/past.ts";
-import { failingCount, failingRow, momentsOf, nothing, othersOf } from "./overview-cards.ts";
+import { failingCount, failingRow, measuredOf, momentsOf, nothing, othersOf } from "./overview-cards.ts";
 
 type PastOverview = AnswerOf<typeof getPastOverview>;
 
@@ -45,7 +45,7 @@ function findingOf({ running, environments }: PastOverview): string {
 }
 
 function summary({ to, now }: Visit, { environments, running, deployments }: PastOverview): Html {
-  const { days, total, commit_lead_time: lead } = deployments;
+  const { days, total, commit_lead_time: lead, measured } = deployments;
   return figures([
     {
       label: "Environments compliant",
@@ -67,6 +67,7 @@ function summary({ to, now }: Visit, { environments, running, deployments }: Pas
     {
       label: `${LEAD_TIME}, median`,
       value: lead === null ? html`<span class="muted">–</span>` : shortSpan(lead),
+      note: measuredOf({ total, measured }),
     },
   ]);
 }
