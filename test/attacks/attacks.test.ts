@@ -2,29 +2,14 @@
  * A fast part of the attack list: each kind of body, refused and accepted. The whole list, and the run in 512 MB of
  * memory, are parts of `make crash`.
  */
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import type { World } from "./attack.ts";
+import { attackedServer } from "./attacked.ts";
 import { ATTACKS } from "./index.ts";
 import { measureAttack } from "./loop-delay.ts";
-import { startProbed } from "./probed.ts";
-import { prepareWorld } from "./world.ts";
 
 const test = suite("attacks/attacks");
-const directory = mkdtempSync(join(tmpdir(), "assay-attacks-"));
-let server: Awaited<ReturnType<typeof startProbed>>;
-let world: World;
-test.before(async () => {
-  server = await startProbed(directory);
-  world = await prepareWorld(server.url);
-});
-test.after(async () => {
-  await server.stop();
-  rmSync(directory, { recursive: true, force: true });
-});
+const attacked = attackedServer(test);
 
 const QUICK = [
   "27 MB of {} in the list of a report",
@@ -45,7 +30,7 @@ for (const name of QUICK)
   test(`${name}: gets the expected response and does not block the server`, async () => {
     const attack = ATTACKS.find((one) => one.name === name);
     assert.ok(attack, `there is no attack called ${name}`);
-    const { problems } = await measureAttack(server, world, attack);
+    const { problems } = await measureAttack(attacked.server, attacked.world, attack);
     assert.equal(problems, []);
   });
 

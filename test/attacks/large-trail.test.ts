@@ -3,17 +3,14 @@
  * attestations that wait for it keeps the main thread busy for more than 50 ms of processor time.
  */
 import { hash } from "node:crypto";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { attackedServer } from "./attacked.ts";
 import { MAX_TRAIL_CHECKS, MAX_WAITING_ATTESTATIONS } from "../../src/domain/compliance/trail-size.ts";
 import { formRequest, jsonRequest } from "./attack.ts";
-import type { AttackRequest, World } from "./attack.ts";
+import type { AttackRequest } from "./attack.ts";
 import { MAX_BUSY_MS } from "./loop-delay.ts";
-import { startProbed } from "./probed.ts";
-import { prepareWorld, send } from "./world.ts";
+import { send } from "./world.ts";
 
 /** The shortest of several counts: other load on the machine only makes a measurement longer. */
 const TRIES = 5;
@@ -22,27 +19,16 @@ const AT_ONCE = 20;
 const [ARTIFACTS, CHECKS] = [5, 1_990];
 const COMMIT = "0f".repeat(20);
 const test = suite("attacks/large-trail");
-
-let server: Awaited<ReturnType<typeof startProbed>>;
-let world: World;
-const directory = mkdtempSync(join(tmpdir(), "assay-attacks-"));
-test.before(async () => {
-  server = await startProbed(directory);
-  world = await prepareWorld(server.url);
-});
-test.after(async () => {
-  await server.stop();
-  rmSync(directory, { recursive: true, force: true });
-});
+const attacked = attackedServer(test);
 
 async function record(request: AttackRequest): Promise<void> {
-  const answer = await send(server.url, request);
+  const answer = await send(attacked.server.url, request);
   assert.ok(answer?.status === 201, `${request.path}: ${answer?.status} ${answer?.text}`);
 }
 
 const begin = (name: string, template: string): Promise<void> =>
   record(
-    formRequest("PUT", `/trails/${world.org}/${world.flow}`, world.memberKey, {
+    formRequest("PUT", `/trails/${attacked.world.org}/${attacked.world.flow}`, attacked.world.memberKey, {
       json: JSON.stringify({ name }),
       file: { part: "template_file", content: template },
     }),
@@ -54,8 +40,8 @@ const fingerprintOf = (trail: string, number: number): string => hash("sha256", 
 const artifact = (trail: string, number: number): AttackRequest =>
   jsonRequest(
     "POST",
-    `/artifacts/${world.org}/${world.flow}`,
-    world.memberKey,
+    `/artifacts/${attacked.world.org}/${attacked.world.flow}`,
+    attacked.world.memberKey,
     JSON.stringify({
       fingerprint: fingerprintOf(trail, number),
       filename: "app",
@@ -68,17 +54,22 @@ const artifact = (trail: string, number: number): AttackRequest =>
   );
 
 const attestation = (trail: string, data: object): AttackRequest =>
-  formRequest("POST", `/attestations/${world.org}/${world.flow}/trail/${trail}/generic`, world.memberKey, {
-    json: JSON.stringify({ is_compliant: true, ...data }),
-  });
+  formRequest(
+    "POST",
+    `/attestations/${attacked.world.org}/${attacked.world.flow}/trail/${trail}/generic`,
+    attacked.world.memberKey,
+    {
+      json: JSON.stringify({ is_compliant: true, ...data }),
+    },
+  );
 
 /** @returns the fewest milliseconds for which the main thread was busy without yielding, of several requests */
 async function leastBusy(request: (turn: number) => AttackRequest): Promise<number> {
   let least = Infinity;
   for (let turn = 0; turn < TRIES && least > MAX_BUSY_MS; turn += 1) {
-    await server.reset();
+    await attacked.server.reset();
     await record(request(turn));
-    const { busiest } = await server.report();
+    const { busiest } = await attacked.server.report();
     least = Math.min(least, busiest);
   }
   return least;

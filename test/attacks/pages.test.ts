@@ -2,39 +2,33 @@
  * Pages of records as large as they may be: what a page shows of them is bounded, and no page holds the main thread.
  * What it leaves out is said, with a link to all of it.
  */
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { attackedServer } from "./attacked.ts";
 import { SCHEMA_URL } from "../../src/domain/policy/schema.ts";
 import { openCopy } from "../../src/store/db/connection.ts";
 import { formRequest, jsonRequest } from "./attack.ts";
-import type { AttackRequest, World } from "./attack.ts";
+import type { AttackRequest } from "./attack.ts";
 import { podReport } from "./large-world.ts";
 import { MAX_BUSY_MS } from "./loop-delay.ts";
-import { startProbed } from "./probed.ts";
 import { SIGNED_IN, signIn } from "./session.ts";
-import { prepareWorld, send } from "./world.ts";
+import { send } from "./world.ts";
 
 const MAX_TRIES = 5;
 const FINGERPRINT = "7b1f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112233445566778899aabbccd";
 const COMMIT = "0f".repeat(20);
 
 const test = suite("attacks/pages");
-const directory = mkdtempSync(join(tmpdir(), "assay-pages-"));
-let server: Awaited<ReturnType<typeof startProbed>>;
-let world: World;
+const attacked = attackedServer(test);
 /** The ids of attestations, by name. */
 let ids: Readonly<Record<string, string>>;
 test.before(async () => {
-  server = await startProbed(directory);
-  world = await prepareWorld(server.url);
   for (const { expected, ...request } of largeRecords()) {
-    const answer = await send(server.url, request);
+    const answer = await send(attacked.server.url, request);
     assert.is(answer?.status, expected, `${request.path}: ${answer?.text.slice(0, 500)}`);
   }
-  const db = openCopy(join(directory, "data", "assay.db"), { readonly: false });
+  const db = openCopy(join(attacked.directory, "data", "assay.db"), { readonly: false });
   signIn(db, "member");
   ids = Object.fromEntries(
     db
@@ -43,10 +37,6 @@ test.before(async () => {
       .map(({ name, public_id }) => [name, public_id]),
   );
   db.close();
-});
-test.after(async () => {
-  await server.stop();
-  rmSync(directory, { recursive: true, force: true });
 });
 
 const list = (bytes: number, item: (n: number) => object): object[] => {
@@ -70,7 +60,7 @@ const commit = (length: number): object => ({
 
 /** Records that are as large as today's bounds let them be. */
 function* largeRecords(): Generator<AttackRequest & { expected: number }> {
-  const { org, flow, trail, memberKey: key } = world;
+  const { org, flow, trail, memberKey: key } = attacked.world;
   const form = (path: string, json: object, more: Partial<Parameters<typeof formRequest>[3]> = {}) =>
     formRequest("POST", path, key, { json: JSON.stringify(json), ...more });
   const attest = (kind: string, json: object) => ({
@@ -134,7 +124,7 @@ function* largeRecords(): Generator<AttackRequest & { expected: number }> {
   });
   yield attest("custom", {
     attestation_name: "licenses",
-    type_name: world.customType,
+    type_name: attacked.world.customType,
     attestation_data: { components: list(3_900_000, component) },
   });
   yield attest("system", {
@@ -182,7 +172,7 @@ function* largeRecords(): Generator<AttackRequest & { expected: number }> {
   const one = JSON.parse(podReport(0, 60_000, 1)) as { artifacts: { digests: object }[] };
   for (const pod of one.artifacts) pod.digests = { web: FINGERPRINT };
   yield {
-    ...jsonRequest("PUT", `/environments/${org}/${world.environment}/report/K8S`, key, JSON.stringify(one)),
+    ...jsonRequest("PUT", `/environments/${org}/${attacked.world.environment}/report/K8S`, key, JSON.stringify(one)),
     expected: 201,
   };
 }
@@ -259,13 +249,13 @@ for (const [name, { path, shows, hides = [] }] of Object.entries(PAGES))
   test(`${name}: is shown as far as a page goes, without holding the main thread`, async () => {
     let busiest = Infinity;
     for (let turn = 0; turn < MAX_TRIES && busiest > MAX_BUSY_MS; turn += 1) {
-      await server.reset();
-      const answer = await fetch(`${server.url}${path()}`, {
+      await attacked.server.reset();
+      const answer = await fetch(`${attacked.server.url}${path()}`, {
         headers: SIGNED_IN,
         redirect: "manual",
       });
       const text = await answer.text();
-      busiest = Math.min(busiest, (await server.report()).busiest);
+      busiest = Math.min(busiest, (await attacked.server.report()).busiest);
       const seen = seenIn(text);
       assert.is(answer.status, 200, seen.slice(0, 1_000));
       for (const part of shows) assert.ok(seen.includes(part), `does not show ${part}: ${seen.slice(0, 9_000)}`);

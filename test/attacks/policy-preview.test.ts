@@ -2,42 +2,29 @@
  * A preview of the costliest policy over a thousand running artifacts, on a server in a process of its own: it ends
  * within its bounds, says what it left, and never keeps the main thread busy for more than 50 ms of processor time.
  */
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import type { World } from "./attack.ts";
+import { attackedServer } from "./attacked.ts";
 import { jsonRequest } from "./attack.ts";
-import { startProbed } from "./probed.ts";
-import { prepareWorld, send } from "./world.ts";
+import { send } from "./world.ts";
 
 const MAX_BUSY_MS = 50;
 const ARTIFACTS = 1_000;
 const test = suite("attacks/policy-preview");
+const attacked = attackedServer(test);
 
-let server: Awaited<ReturnType<typeof startProbed>>;
-let world: World;
-let directory = "";
 test.before(async () => {
-  directory = mkdtempSync(join(tmpdir(), "assay-attacks-"));
-  server = await startProbed(directory);
-  world = await prepareWorld(server.url);
   const pods = Array.from({ length: ARTIFACTS }, (_, index) => {
     const name = `${"a".repeat(240)}-${index}`;
     const digests = { [name]: index.toString(16).padStart(64, "0") };
     return { podName: `pod-${index}`, namespace: "shop", digests, creationTimestamp: 1_700_000_000, owners: [] };
   });
-  const path = `/environments/${world.org}/${world.environment}/report/K8S`;
+  const path = `/environments/${attacked.world.org}/${attacked.world.environment}/report/K8S`;
   const reported = await send(
-    server.url,
-    jsonRequest("PUT", path, world.memberKey, JSON.stringify({ artifacts: pods })),
+    attacked.server.url,
+    jsonRequest("PUT", path, attacked.world.memberKey, JSON.stringify({ artifacts: pods })),
   );
   assert.is(reported?.status, 201, reported?.text);
-});
-test.after(async () => {
-  await server.stop();
-  rmSync(directory, { recursive: true, force: true });
 });
 
 /** As many rules as a policy may have; with patterns that search every name as long as patterns may. */
@@ -51,36 +38,39 @@ function policyWith(patterns: number): string {
 
 const ask = (policy_yaml: string) =>
   send(
-    server.url,
+    attacked.server.url,
     jsonRequest(
       "POST",
-      `/policies/${world.org}/preview`,
-      world.memberKey,
-      JSON.stringify({ policy_yaml, environments: [world.environment] }),
+      `/policies/${attacked.world.org}/preview`,
+      attacked.world.memberKey,
+      JSON.stringify({ policy_yaml, environments: [attacked.world.environment] }),
     ),
   );
 
 const askChange = (body: object) =>
-  send(server.url, jsonRequest("POST", `/previews/${world.org}`, world.memberKey, JSON.stringify(body)));
+  send(
+    attacked.server.url,
+    jsonRequest("POST", `/previews/${attacked.world.org}`, attacked.world.memberKey, JSON.stringify(body)),
+  );
 
 test(`attaching 250 rules with costly patterns to ${ARTIFACTS} artifacts`, async () => {
   const form = new FormData();
   form.append("payload", JSON.stringify({ name: "costly" }));
   form.append("policy_file", new Blob([policyWith(10)]), "policy.yml");
-  const stored = await fetch(`${server.url}/api/v2/policies/${world.org}`, {
+  const stored = await fetch(`${attacked.server.url}/api/v2/policies/${attacked.world.org}`, {
     method: "PUT",
-    headers: { authorization: `Bearer ${world.memberKey}` },
+    headers: { authorization: `Bearer ${attacked.world.memberKey}` },
     body: form,
   });
   assert.ok(stored.ok, await stored.text());
   const busy: number[] = [];
   do {
-    await server.reset();
+    await attacked.server.reset();
     const answer = await askChange({
-      attach_policies: { environment: world.environment, policy_names: ["costly"] },
+      attach_policies: { environment: attacked.world.environment, policy_names: ["costly"] },
     });
     assert.is(answer?.status, 200, answer?.text);
-    busy.push((await server.report()).busiest);
+    busy.push((await attacked.server.report()).busiest);
     const { environments, stopped } = JSON.parse(answer?.text ?? "");
     const [{ would_fail, flips, not_listed }] = environments;
     assert.is(would_fail + (stopped?.artifacts_left ?? 0), ARTIFACTS);
@@ -95,10 +85,10 @@ for (const patterns of [0, 10])
     const busy: number[] = [];
     // Repeated when it was busy for too long: the first request of a kind compiles the code that serves it.
     do {
-      await server.reset();
+      await attacked.server.reset();
       const answer = await ask(policyWith(patterns));
       assert.is(answer?.status, 200, answer?.text);
-      busy.push((await server.report()).busiest);
+      busy.push((await attacked.server.report()).busiest);
       const { environments, stopped } = JSON.parse(answer?.text ?? "");
       const [{ would_fail, flips, not_listed }] = environments;
       assert.is(would_fail + (stopped?.artifacts_left ?? 0), ARTIFACTS);
