@@ -17,12 +17,14 @@ async function holding({ ends = false } = {}) {
   const worker = startEndable(() => new Worker(ENTRY, { workerData: { gate, ends } }));
   const reports: unknown[] = [];
   worker.on("message", (report) => reports.push(report));
+  // Listens before the thread reports: one that ends at once exits in the same turn.
+  const exited = once(worker, "exit");
   await once(worker, "message");
   const open = (): void => {
     Atomics.store(gate, 0, 1);
     Atomics.notify(gate, 0);
   };
-  return { worker, reports, open };
+  return { worker, reports, open, exited };
 }
 
 test("a thread is ended after it has made its compressor, and not before", async () => {
@@ -34,8 +36,8 @@ test("a thread is ended after it has made its compressor, and not before", async
 });
 
 test("a thread that ended by itself while it made one is gone at once", async () => {
-  const { worker } = await holding({ ends: true });
-  const [code] = await once(worker, "exit");
+  const { worker, exited } = await holding({ ends: true });
+  const [code] = await exited;
   assert.is(code, 3);
   await worker.terminate();
 });
