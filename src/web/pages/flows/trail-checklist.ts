@@ -198,7 +198,7 @@ function checkRow({ here, query, now, to }: Visit, check: ShownCheck, { records,
     mark: stateIcon(state, word),
     after: tags.length > 0 && html`${tags}`,
     sub: html`${stateSubtitle(state, word)}<span>${typeText(check.attestation_type)}</span>`,
-  })}${isByState && html`<td>${ownerOf({ to }, check, flow)}</td>`}<td class="fill">${
+  })}${isByState && html`<td class="fill">${ownerOf({ to }, check, flow)}</td>`}<td class="fill">${
     state === "missing" ? html`<span class="muted">Expected by the template</span>` : result
   }</td><td class="r">${time(record?.created_at, now)}</td></tr>`;
 }
