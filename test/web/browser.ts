@@ -8,7 +8,7 @@ export type Browser = ReturnType<typeof createBrowser>;
 /** The visible text of a page's main part, without markup. */
 export const visibleText = ({ text }: Pick<Page, "text">): string =>
   (/<main[^>]*>([\s\S]*)<\/main>/.exec(text)?.[1] ?? text)
-    .replace(/<\/?mark>/g, "")
+    .replace(/<\/?mark>|<wbr>/g, "")
     .replace(/(<a class="c-link"[^>]*>)<title>[^<]*<\/title>/g, "$1")
     .replace(/<[^>]*>/g, " ")
     .replace(/&#(\d+);/g, (_, code: string) => String.fromCharCode(Number(code)))

@@ -189,14 +189,20 @@ export const empty = ({
     actions && html`<div class="actions">${actions}</div>`
   }</div>`;
 
-/** Text to paste, with a button that copies it. A long line is wrapped, but not at the hyphens of an option. */
+/**
+ * Text to paste, with a button that copies it. A long line is wrapped, but not at the hyphens of an option; an address
+ * between the parts of its path and query.
+ */
 export const snippet = (text: string): Html =>
   html`<div class="snippet"><pre tabindex="0">${text
     .split(/(?<=\s)(--[\w-]+)(?=\s)/)
-    .map((part, at) => (at % 2 === 1 ? html`<span class="nowrap">${part}</span>` : part))}</pre>${copyButton(
-    text,
-    "this text",
-  )}</div>`;
+    .map((part, at) =>
+      at % 2 === 1 ? html`<span class="nowrap">${part}</span>` : withBreaks(part),
+    )}</pre>${copyButton(text, "this text")}</div>`;
+
+/** Browsers break a line at spaces and hyphens only; the scheme stays with the host. */
+const withBreaks = (text: string): Value =>
+  text.split(/(?<=[^/][/?&])(?=\w)/).map((part, at) => (at === 0 ? part : html`<wbr>${part}`));
 
 /** A box that says why something is not compliant, or that something went wrong. */
 export const reasonsBox = ({
