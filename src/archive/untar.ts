@@ -2,6 +2,7 @@
  * The members of a tar archive that is in memory: POSIX ustar and pax, and the long names of GNU tar. Written by hand,
  * because uploads are small, and the packages that read tar bring a dozen others along.
  */
+import { isUtf8 } from "node:buffer";
 import { BLOCK_BYTES } from "./tar.ts";
 
 /** `type`: the type flag of the header; a regular file is "0". */
@@ -71,17 +72,28 @@ function readHeader(head: Buffer, at: number): { name: string; size: number; typ
   };
 }
 
-const readText = (bytes: Buffer): string => {
+/** @throws DamagedTarError */
+function readText(bytes: Buffer): string {
   const end = bytes.indexOf(0);
-  return bytes.subarray(0, end < 0 ? bytes.length : end).toString("utf8");
-};
+  const text = bytes.subarray(0, end < 0 ? bytes.length : end);
+  return requireText(text, text.toString("utf8"));
+}
+
+/** Replaced characters would give a file another name. @throws DamagedTarError for bytes that are not UTF-8 */
+function requireText(bytes: Buffer, decoded: string): string {
+  if (!isUtf8(bytes)) throw new DamagedTarError(`the name '${decoded}' is not UTF-8 text`);
+  return decoded;
+}
 
 const readField = (head: Buffer, [start, length]: readonly number[]): string =>
   readText(head.subarray(start, (start ?? 0) + (length ?? 0)));
 
 /** An octal number. Sizes in other notations are for files that no upload has. @throws DamagedTarError */
-function readNumber(head: Buffer, field: readonly number[]): number {
-  const text = readField(head, field).trim();
+function readNumber(head: Buffer, [start = 0, length = 0]: readonly number[]): number {
+  const text = head
+    .toString("latin1", start, start + length)
+    .replace(/\0[^]*$/, "")
+    .trim();
   if (!/^[0-7]{1,11}$/.test(text)) throw new DamagedTarError("a header has a number that cannot be read");
   return Number.parseInt(text, 8);
 }
@@ -92,10 +104,10 @@ function readPax(content: Buffer): { name?: string; size?: number } {
   for (let at = 0; at < content.length; ) {
     const [text, digits = ""] = /^(\d{1,7}) /.exec(content.toString("latin1", at, at + 9)) ?? [];
     const end = at + Number(digits);
-    const record = text === undefined || end > content.length ? null : content.toString("utf8", at + text.length, end);
-    const [, key, value = ""] = /^([^=]+)=([^]*)\n$/.exec(record ?? "") ?? [];
+    const record = text === undefined || end > content.length ? null : content.subarray(at + text.length, end);
+    const [, key, value = ""] = /^([^=]+)=([^]*)\n$/.exec(record?.toString("utf8") ?? "") ?? [];
     if (key === undefined) throw new DamagedTarError("the extended header of a member is damaged");
-    if (key === "path") found.name = value;
+    if (key === "path" && record !== null) found.name = requireText(record, value);
     if (key === "size") found.size = readSize(value);
     at = end;
   }

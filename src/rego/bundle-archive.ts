@@ -59,17 +59,19 @@ export const packBundle = async (files: RegoFiles): Promise<Buffer> =>
  */
 export async function unpackBundle(archive: Uint8Array): Promise<RegoFiles> {
   const unpacked = await gunzipWhole(archive, MAX_TAR_BYTES).catch((error: Error) => {
-    throw error instanceof RangeError
-      ? badRequest(`policy bundle is over the ${MAX_BUNDLE_BYTES} byte limit`, error)
-      : badRequest(NOT_AN_ARCHIVE, error);
+    throw error instanceof RangeError ? badRequest(TOO_LARGE, error) : badRequest(NOT_AN_ARCHIVE, error);
   });
   try {
     return collectFiles(untar(unpacked));
   } catch (error) {
-    throw error instanceof DamagedTarError ? badRequest(`${NOT_AN_ARCHIVE}: ${error.message}`, error) : error;
+    throw error instanceof DamagedTarError
+      ? badRequest(`The policy bundle cannot be unpacked: ${error.message}`, error)
+      : error;
   }
 }
 
+/** It is not unpacked to the end, so whether files or bytes are too many is not known. */
+const TOO_LARGE = `policy bundle is over the limit of ${MAX_BUNDLE_FILES} files and ${MAX_BUNDLE_BYTES} bytes`;
 const NOT_AN_ARCHIVE = "The policy bundle is not a gzipped tar archive";
 
 /** @throws AppError 400 */

@@ -282,24 +282,25 @@ const bad = (message: string) => ({ status: 400, body: { message } });
 
 test("refuses a bundle that does not load with the engine's text, and leaves nothing behind", async () => {
   const at = server.given.org();
-  const send = (files: Record<string, string>) => () => rego.publish(at, "broken", { files });
-  const answer = await rego.publish(at, "broken", { files: { "p.rego": "package p\n\nallow if {\n  x := \n}\n" } });
-  assert.equal([answer.status, answer.body.message], [400, "The policy is not valid"]);
-  assert.equal(Object.keys(answer.body.errors), ["compile"]);
-  assert.match(answer.body.errors.compile, /^p\.rego:5: rego_parse_error: /);
-  const undefinedFunction = await rego.publish(at, "broken", {
-    files: { "p.rego": 'package p\n\nallow if http.send({"url": "http://a.test"}).status_code == 200\n' },
-  });
-  assert.match(undefinedFunction.body.errors.compile, /^p\.rego:3: .*undefined function http\.send/);
-  for (const [files, kind] of [
-    [{ "README.md": "nothing", "notes.txt": "to load" }, "no_policy"],
-    [{ "p.rego": "package p\n\ndeny := true\n" }, "entrypoint"],
-    [{ "a.rego": "package a\n\nallow := true\n", "b.rego": "package b\n\nallow := true\n" }, "entrypoint"],
-  ] as const) {
-    const refusal = await send(files)();
-    assert.equal([refusal.status, Object.keys(refusal.body.errors)], [400, [kind]], refusal.text);
-    await refused(server, send(files), invalidPolicy(refusal.body.errors));
-  }
+  const allows = (name: string): string => `package ${name}\n\nallow := true\n`;
+  const several = "2 packages declare allow (data.a, data.b), so exactly one of them must be annotated";
+  for (const [files, errors] of [
+    [
+      { "p.rego": "package p\n\nallow if {\n  x := \n}\n" },
+      { compile: "p.rego:5: rego_parse_error: unexpected } token\n\t}\n\t^" },
+    ],
+    [
+      { "p.rego": 'package p\n\nallow if http.send({"url": "http://a.test"}).status_code == 200\n' },
+      { compile: "p.rego:3: rego_type_error: undefined function http.send" },
+    ],
+    [
+      { "README.md": "nothing", "notes.txt": "to load" },
+      { no_policy: "The bundle has no policy: it needs a file that ends in .rego" },
+    ],
+    [{ "p.rego": "package p\n\ndeny := true\n" }, { entrypoint: "No package declares a rule named allow" }],
+    [{ "a.rego": allows("a"), "b.rego": allows("b") }, { entrypoint: `${several} with 'entrypoint: true': 0 are` }],
+  ] as const)
+    await refused(server, () => rego.publish(at, "broken", { files }), invalidPolicy(errors));
   assert.is((await rego.policies(at, "/broken")).status, 404);
 });
 
@@ -313,6 +314,8 @@ test("refuses files that break the limits of a bundle", async () => {
     send({ "p.rego": "x".repeat(1_048_571) }),
     bad("policy bundle is 1048577 bytes, over the 1048576 byte limit"),
   );
+  const thousands = Object.fromEntries(Array.from({ length: 10_000 }, (_, n) => [`f${n}.txt`, ""]));
+  await refused(server, send(thousands), bad("policy bundle holds 10000 files, over the limit of 100"));
   await refused(server, send({}), failed({ files: "Input must NOT have fewer than 1 properties [input: {}]" }));
   await refused(
     server,
@@ -335,16 +338,66 @@ test("refuses files that break the limits of a bundle", async () => {
     send({ "p.rego": "a\u0000b" }),
     failed({ "files.p.rego": "String should not contain a NUL character" }),
   );
+  const key = "A key of the object is not acceptable";
+  await refused(
+    server,
+    send({ "p\u0000.rego": "" }),
+    failed({ files: `${key}: String should not contain a NUL character` }),
+  );
+  await refused(
+    server,
+    send({ "\ud800.rego": "" }),
+    failed({ files: `${key}: String should be valid Unicode without lone surrogates` }),
+  );
+  await refused(
+    server,
+    send({ "p.rego": "\ud800" }),
+    failed({ "files.p.rego": "String should be valid Unicode without lone surrogates" }),
+  );
   await refused(server, () => rego.publish(at, "limits", {}), failed({ files: "Field required" }));
 });
+
+/** A tar of one file whose header has these bytes as the name. */
+function withName(name: Buffer): Buffer {
+  const archive = gunzipSync(archiveOf([["x".repeat(name.length), COMPLIANT]]));
+  name.copy(archive);
+  const head = archive.subarray(0, 512);
+  // The checksum field counts as spaces.
+  const sum = head.reduce((total, byte, at) => total + (at >= 148 && at < 156 ? 0x20 : byte), 0);
+  archive.write(`${sum.toString(8).padStart(6, "0")}\0 `, 148, "latin1");
+  return archive;
+}
+/** The same at the begin of a name of 300 characters, which is in a pax record. */
+function withLongName(name: Buffer): Buffer {
+  const archive = gunzipSync(archiveOf([["y".repeat(300), COMPLIANT]]));
+  name.copy(archive, archive.indexOf("y".repeat(300)));
+  return archive;
+}
 
 test("refuses archives that are none, leave the bundle, or are bombs", async () => {
   const at = server.given.org();
   const send = (bytes: Buffer) => () => sendArchive(at, "archives", { bytes });
   const none = "The policy bundle is not a gzipped tar archive";
   await refused(server, send(Buffer.from("hello")), bad(none));
-  await refused(server, send(gzipSync("hello")), bad(`${none}: the archive is cut off after 5 bytes`));
-  await refused(server, send(gzipSync(Buffer.alloc(64 << 20))), bad("policy bundle is over the 1048576 byte limit"));
+  await refused(
+    server,
+    send(gzipSync("hello")),
+    bad("The policy bundle cannot be unpacked: the archive is cut off after 5 bytes"),
+  );
+  const tooLarge = bad("policy bundle is over the limit of 100 files and 1048576 bytes");
+  await refused(server, send(gzipSync(Buffer.alloc(64 << 20))), tooLarge);
+  await refused(server, send(archiveOf([["p.rego", "x".repeat(2 << 20)]])), tooLarge);
+  await refused(server, send(archiveOf(Array.from({ length: 10_000 }, (_, n) => [`f${n}`, ""] as const))), tooLarge);
+  await refused(
+    server,
+    send(archiveOf([["p.rego", "x".repeat(1_500_000)]])),
+    bad("policy bundle is 1500006 bytes, over the 1048576 byte limit"),
+  );
+  await refused(
+    server,
+    send(archiveOf(Array.from({ length: 101 }, (_, n) => [`f${n}`, ""] as const))),
+    bad("policy bundle holds 101 files, over the limit of 100"),
+  );
   await refused(server, send(archiveOf([])), bad("policy bundle holds no files"));
   await refused(
     server,
@@ -370,6 +423,17 @@ test("refuses archives that are none, leave the bundle, or are bombs", async () 
     server,
     send(archiveOf([["p.rego", Buffer.from([0xff, 0xfe])]])),
     bad("'p.rego' of the policy bundle is not UTF-8 text"),
+  );
+  // A name that is decoded with replacements would be the name of another file.
+  const name = Buffer.from("p\u00c3(", "latin1");
+  const notText = (rest: string) =>
+    bad(`The policy bundle cannot be unpacked: the name 'p\ufffd(${rest}' is not UTF-8 text`);
+  await refused(server, send(gzipSync(withName(name))), notText(""));
+  await refused(server, send(gzipSync(withLongName(name))), notText("y".repeat(297)));
+  await refused(
+    server,
+    send(gzipSync(withLongName(Buffer.from("p\0")))),
+    failed({ [`files.p\0${"y".repeat(298)}`]: "The path must not contain control characters" }),
   );
   await refused(
     server,
