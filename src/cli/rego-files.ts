@@ -14,7 +14,7 @@ import type { Io } from "./framework.ts";
 /** A bundle, and how its files are named for people: by the way to them. */
 export type NamedBundle = { files: RegoFiles; show(path: string): string };
 
-/** A mistake in a file; `line` is null, and `file` empty, where the engine names none. */
+/** A mistake in a file; where the engine names none, `file` is the bundle, and `line` null. */
 type RegoProblem = { file: string; line: number | null; message: string };
 
 /** The largest input document that a server evaluates (newer-clients 6.6). */
@@ -95,6 +95,8 @@ function trying<Value>(name: string, read: () => Value): Value {
   }
 }
 
+const labelOf = (name: string): string => (name === "-" ? "standard input" : name);
+
 /** The text of a JSON file; `-` is standard input. @throws CommandError for what is not JSON, with its place */
 export async function readJsonText(io: Io, name: string): Promise<string> {
   const text = await readText(io, name, { maxMb: MAX_INPUT_MB });
@@ -102,14 +104,15 @@ export async function readJsonText(io: Io, name: string): Promise<string> {
     JSON.parse(text);
     return text;
   } catch (error) {
-    throw new CommandError(`${name === "-" ? "standard input" : name} is not JSON: ${(error as Error).message}`);
+    throw new CommandError(`${labelOf(name)} is not JSON: ${(error as Error).message}`);
   }
 }
 
 /** The text of a JSON file with an object. @throws CommandError */
 export async function readObjectText(io: Io, name: string): Promise<string> {
   const text = await readJsonText(io, name);
-  if (!text.trimStart().startsWith("{")) throw new CommandError(`${name} is not a JSON object`);
+  if (!text.trimStart().startsWith("{"))
+    throw new CommandError(`${labelOf(name)} is not a JSON object: give values by name, such as {"max": 5}`);
   return text;
 }
 
@@ -139,6 +142,11 @@ export async function readFixture(io: Io, name: string): Promise<Fixture> {
   };
 }
 
+/** What to do about a failure that names no place, by the engine's text; other texts say it themselves. */
+const ADVICE: ReadonlyMap<string, string> = new Map([
+  ["No package declares a rule named allow", "add one, such as 'default allow := false'"],
+]);
+
 /** The mistakes in a failure of the engine, one for each place. */
 export function listProblems({ message }: RegoFailure, { files, show }: NamedBundle): RegoProblem[] {
   const problems: RegoProblem[] = [];
@@ -150,14 +158,17 @@ export function listProblems({ message }: RegoFailure, { files, show }: NamedBun
       problems.push({ file: show(path), line: line === undefined ? null : Number(line), message: rest });
     // OPA adds the line of the source, and other places.
     else if (last && /^\s/.test(text)) last.message += `\n${text.replace(/^\t/, "    ").replaceAll("\t", " ")}`;
-    else problems.push({ file: "", line: null, message: text });
+    else {
+      const advice = ADVICE.get(text);
+      problems.push({ file: show(""), line: null, message: advice === undefined ? text : `${text}: ${advice}` });
+    }
   }
   return problems;
 }
 
 /** A problem as compilers print it. */
 export const renderProblem = ({ file, line, message }: RegoProblem): string =>
-  file === "" ? message : `${file}:${line === null ? "" : `${line}:`} ${message}`;
+  `${file}:${line === null ? "" : `${line}:`} ${message}`;
 
 /** The place at the start of a text of the engine, by the name for people. */
 export function showPlace(text: string, { files, show }: NamedBundle): string {

@@ -123,12 +123,17 @@ test("check shows the line of a mistake below it", async () => {
 
 test("check refuses a policy without allow, and a directory without a policy", async () => {
   const { run } = given({ "none/README.md": "", "lib/a.rego": "package lib\nx := 1\n" });
-  assert.equal(await run("check lib"), { code: 1, out: "No package declares a rule named allow\n", err: "" });
+  const noRule = "lib: No package declares a rule named allow: add one, such as 'default allow := false'\n";
+  assert.equal(await run("check lib"), { code: 1, out: noRule, err: "" });
   assert.equal(await run("check none"), {
     code: 1,
-    out: "The bundle has no policy: it needs a file that ends in .rego\n",
+    out: "none: The bundle has no policy: it needs a file that ends in .rego\n",
     err: "",
   });
+  const { problems } = JSON.parse((await run("check none --json")).out);
+  assert.equal(problems, [
+    { file: "none", line: null, message: "The bundle has no policy: it needs a file that ends in .rego" },
+  ]);
 });
 
 test("check refuses what a server refuses: too many or too large files, and what is not UTF-8", async () => {
@@ -186,7 +191,7 @@ test("eval takes the time of the evaluation", async () => {
   assert.equal(now, {
     code: 1,
     out: "",
-    err: "assay: data.p.allow is undefined: it must be true or false\n",
+    err: "assay: p.rego: data.p.allow is undefined: it must be true or false\n",
   });
   assert.equal(await run("eval p.rego --input i.json --time yesterday"), {
     code: 2,
@@ -239,8 +244,44 @@ test("eval asks for a policy and an input, and for JSON in them", async () => {
   );
   assert.is(
     (await run("eval policy --input low.json --params list.json")).err,
-    "assay: list.json is not a JSON object\n",
+    'assay: list.json is not a JSON object: give values by name, such as {"max": 5}\n',
   );
+});
+
+test("eval and test name what is missing or wrong, where, and what to do", async () => {
+  const { run } = given({
+    ...POLICY,
+    "list.json": "[1]",
+    "broken.json": '{\n  "max": 5,\n}',
+    "none/README.md": "",
+    "lib/a.rego": "package lib\nx := 1\n",
+    "entry/p.rego": "package p\nallow := true\n",
+    "entry/lib.rego": "package lib\n# METADATA\n# entrypoint: true\nx := 1\n",
+    "latin.json": Buffer.from('{"a": "\xff"}', "latin1"),
+  });
+  const unreadable = (name: string): string =>
+    `cannot read ${name}: it, or a directory above it, does not exist (ENOENT); check the path`;
+  const noPolicy = "none: The bundle has no policy: it needs a file that ends in .rego";
+  const refusals: Readonly<Record<string, string>> = {
+    "eval missing --input low.json": unreadable("missing"),
+    "eval policy --input missing.json": unreadable("missing.json"),
+    "eval policy --input low.json --params missing.json": unreadable("missing.json"),
+    "eval --fixture missing": unreadable("missing"),
+    "eval policy --input lib": "cannot read lib: it is a directory (EISDIR); give the path of a file",
+    "eval policy --input latin.json": "cannot read latin.json: it is not UTF-8 text",
+    "eval none --input low.json": noPolicy,
+    "eval lib --input low.json":
+      "lib: No package declares a rule named allow: add one, such as 'default allow := false'",
+    "eval entry --input low.json": "entry/lib.rego:2: an entry point must be in the policy package data.p",
+    "eval policy --input low.json --params -":
+      'standard input is not a JSON object: give values by name, such as {"max": 5}',
+    "eval policy --input low.json --params broken.json":
+      "broken.json is not JSON: Expected double-quoted property name in JSON at position 14 (line 3 column 1)",
+    "test missing": unreadable("missing"),
+    "test none": noPolicy,
+  };
+  for (const [words, text] of Object.entries(refusals))
+    assert.equal(await run(words, "[1]"), { code: 1, out: "", err: `assay: ${text}\n` }, words);
 });
 
 test("eval reads an evaluation as files: input, parameters, time and policy", async () => {
