@@ -146,12 +146,20 @@ test("a decision on an artifact counts for it, and an inline policy says so", as
   assert.is(record["attestation_data"].evaluation.policy.source, "inline");
 });
 
-test("a failure writes no decision", async () => {
+test("a failure of any kind writes no decision", async () => {
   const at = await world();
-  const created = await rego.evaluate(at, request(at, { files: { "p.rego": "package p\n\nallow := 1\n" } }));
-  const body = await rego.ended(at, created.body.id);
-  assert.equal([body.status, body.error.kind], ["failed", "result_shape"]);
-  assert.equal([body.decision_attestation_id, body.decision_error], [undefined, undefined]);
+  for (const [files, kind] of [
+    [{ "p.rego": "package p\n\nallow := 1\n" }, "result_shape"],
+    [{ "p.rego": "package p\n\nallow if {\n" }, "compile"],
+    [{ "p.rego": "package p\n\ndeny := true\n" }, "entrypoint"],
+    [{ "data.json": "{}" }, "no_policy"],
+    [{ "p.rego": "package p\n\nallow := x if some x in [true, false]\n" }, "evaluate"],
+  ] as const) {
+    const created = await rego.evaluate(at, request(at, { files }));
+    const body = await rego.ended(at, created.body.id);
+    assert.equal([body["status"], body["error"]?.kind], ["failed", kind]);
+    assert.equal([body["decision_attestation_id"], body["decision_error"]], [undefined, undefined]);
+  }
   assert.equal(await decisionsOf(at), []);
 });
 
