@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { gzipSync } from "node:zlib";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { openRego } from "../../src/server/worker-threads.ts";
+import { openRego, startRegoWorker } from "../../src/server/worker-threads.ts";
 import { PoolClosedError } from "../../src/workers/pool.ts";
 import type { RegoInput } from "../../src/rego/types.ts";
 import { createMemoryBudget } from "../../src/http/memory/memory-budget.ts";
@@ -38,6 +38,24 @@ test("an evaluation ends at its memory limit", async () => {
   const rules = "allow if count(numbers.range(1, 100000000)) == 1";
   assert.is(await failureOf(engine, rules), "evaluate: The evaluation needed more than 64 MiB of memory");
   await engine.close();
+});
+
+test("a thread whose engine exited is thrown away, and one whose engine ended a call itself stays", async () => {
+  let started = 0;
+  const start: typeof startRegoWorker = (data) => {
+    started += 1;
+    return startRegoWorker(data);
+  };
+  const short = givenEngine({ timeMs: 300, start });
+  // Longer lists would leave the thread with more memory than one may keep.
+  const rules = ENDLESS.replaceAll("100000", "10000");
+  assert.is(await failureOf(short, rules), "evaluate: The evaluation took longer than 0.3 s");
+  assert.is(started, 1, "the next evaluation ran in the same thread");
+  await short.close();
+  const small = givenEngine({ memoryBytes: 64 * MB, start });
+  await failureOf(small, "allow if count(numbers.range(1, 100000000)) == 1");
+  assert.is(started, 3, "the next evaluation ran in another thread");
+  await small.close();
 });
 
 test("a regular expression cannot make the engine backtrack", async () => {

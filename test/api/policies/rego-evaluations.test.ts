@@ -4,9 +4,10 @@ import { gunzipSync } from "node:zlib";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { untar } from "../../../src/archive/untar.ts";
+import { readEngineFacts } from "../../../src/rego/engine-module.ts";
 import { startServer } from "../../given.ts";
 import type { Answer, TestServer } from "../../given.ts";
-import { entriesOf, refused } from "../administration.ts";
+import { UNAUTHENTICATED, entriesOf, refused } from "../administration.ts";
 import { COMPLIANT, SLOW, constant, regoClient } from "./rego-given.ts";
 import type { At, Json } from "./rego-given.ts";
 
@@ -60,7 +61,8 @@ test("answers a create as pending, and a read with the verdict and everything th
     duration_ms: body.duration_ms,
     _links: { input: { href: `${href}/input` }, bundle: { href: `${href}/bundle` } },
   });
-  assert.match(body.engine, /^opa \d+\.\d+\.\d+ sha256:[0-9a-f]{64}$/);
+  const { opa, sha256 } = readEngineFacts();
+  assert.is(body.engine, `opa ${opa} sha256:${sha256}`);
 });
 
 test("a denial is completed too, with its violations and further outputs flat in the result", async () => {
@@ -224,7 +226,7 @@ test("refuses in the order of the contract, each with its text, and leaves nothi
     (body: unknown, key = at.key) =>
     () =>
       rego.evaluate({ org: at.org, key }, body);
-  await refused(server, send(wrong, ""), { status: 401, body: (await send(wrong, "")()).body });
+  await refused(server, send(wrong, ""), { status: 401, body: UNAUTHENTICATED });
   await refused(server, send(wrong, server.given.user(at.org, null)), DENIED);
   await refused(server, send({ ...wrong, context: 1 }, reader), DENIED);
   await refused(
@@ -283,31 +285,56 @@ test("refuses bodies that are not as they should be, each field with its text", 
   const policy = inline(COMPLIANT);
   const send = (body: unknown) => () => rego.evaluate(at, body);
   const deep = (levels: number): unknown => (levels === 0 ? 1 : { a: deep(levels - 1) });
-  const answersOf = async (body: unknown): Promise<Json> => {
-    const before = await rego.evaluations(at);
-    const { status, body: answer } = await rego.evaluate(at, body);
-    assert.equal([status, (await rego.evaluations(at)).body], [400, before.body]);
-    return answer;
-  };
-  const errorsOf = async (body: unknown): Promise<string[]> => Object.keys((await answersOf(body))["errors"]).sort();
-  assert.equal(await errorsOf({}), ["context", "policy"]);
-  assert.equal(await errorsOf({ context, policy, params: null }), ["params"]);
-  assert.equal(await errorsOf({ context, policy, params: [] }), ["params"]);
-  assert.equal(await errorsOf({ context: { trails: [{ flow: "a/b", trail: "" }] }, policy }), [
-    "context.trails.0.flow",
-    "context.trails.0.trail",
-  ]);
-  assert.equal(await errorsOf({ context: { trails: [{ flow: "f" }] }, policy }), ["context.trails.0.trail"]);
   const trails = Array.from({ length: 101 }, () => at.trails[0]);
-  assert.equal(await errorsOf({ context: { trails }, policy }), ["context.trails"]);
-  assert.equal(await errorsOf({ context, policy: { files: { "p.rego": 1 } } }), ["policy.files.p.rego"]);
-  assert.equal(await errorsOf({ context, policy: { identifier: "x", ...policy } }), ["policy.identifier"]);
-  assert.equal(await errorsOf({ context, policy: { identifier: "x", version: 0 } }), ["policy.version"]);
-  assert.equal(await errorsOf({ context, policy, decision: { control: "c" } }), [
-    "decision.flow",
-    "decision.name",
-    "decision.trail",
-  ]);
+  const mistakes: readonly (readonly [body: object, errors: Record<string, string>])[] = [
+    [{}, { context: "Field required", policy: "Field required" }],
+    [{ context, policy, params: null }, { params: "Input should be a valid object [input: null]" }],
+    [{ context, policy, params: [] }, { params: "Input should be a valid object [input: []]" }],
+    [
+      { context: { trails: [{ flow: "a/b", trail: "" }] }, policy },
+      {
+        "context.trails.0.flow": String.raw`String should match pattern '^[a-zA-Z0-9][a-zA-Z0-9\.\-_~]*$' [input: a/b]`,
+        "context.trails.0.trail": String.raw`String should match pattern '^[a-zA-Z0-9][a-zA-Z0-9\-_.~]*$' [input: ]`,
+      },
+    ],
+    [{ context: { trails: [{ flow: "f" }] }, policy }, { "context.trails.0.trail": "Field required" }],
+    [{ context: { trails }, policy }, { "context.trails": "List should have at most 100 items" }],
+    [
+      { context, policy: { files: { "p.rego": 1 } } },
+      { "policy.files.p.rego": "Input should be a valid string [input: 1]" },
+    ],
+    [{ context, policy: { files: {} } }, { "policy.files": "Input must NOT have fewer than 1 properties [input: {}]" }],
+    [
+      { context, policy: { identifier: "x", ...policy } },
+      { "policy.identifier": "Extra inputs are not permitted [input: x]; possible keys: files" },
+    ],
+    [
+      { context, policy: { identifier: "x", version: 0 } },
+      { "policy.version": "Input should be greater than or equal to 1 [input: 0]" },
+    ],
+    [
+      { context, policy, decision: { control: "c" } },
+      {
+        "decision.name": "Field required",
+        "decision.flow": "Field required",
+        "decision.trail": "Field required",
+      },
+    ],
+    [{ context, policy: inline("\u0000") }, { "policy.files.p.rego": "String should not contain a NUL character" }],
+    [
+      { context, policy: inline("\ud800") },
+      { "policy.files.p.rego": "String should be valid Unicode without lone surrogates" },
+    ],
+    [
+      { context, policy: { files: { "p\u0000": "" } } },
+      { "policy.files": "A key of the object is not acceptable: String should not contain a NUL character" },
+    ],
+  ];
+  for (const [body, errors] of mistakes) await refused(server, send(body), invalid(errors));
+  await refused(server, send({ context, policy, params: { a: "x".repeat(9 << 20) } }), {
+    status: 413,
+    body: { message: "Request body size exceeds the 8MB limit" },
+  });
   await refused(
     server,
     send({ context, policy, params: { a: "x".repeat(262_144) } }),
@@ -323,17 +350,166 @@ test("refuses bodies that are not as they should be, each field with its text", 
     send({ context, policy: inline("x".repeat(1_048_571)) }),
     bad("policy bundle is 1048577 bytes, over the 1048576 byte limit"),
   );
-  const files = Object.fromEntries(Array.from({ length: 101 }, (_, n) => [`f${n}`, ""]));
-  await refused(
-    server,
-    send({ context, policy: { files } }),
-    bad("policy bundle holds 101 files, over the limit of 100"),
-  );
+  for (const count of [101, 10_000]) {
+    const files = Object.fromEntries(Array.from({ length: count }, (_, n) => [`f${n}`, ""]));
+    await refused(
+      server,
+      send({ context, policy: { files } }),
+      bad(`policy bundle holds ${count} files, over the limit of 100`),
+    );
+  }
   await refused(
     server,
     send({ context, policy: { files: { "../x.rego": "" } } }),
     invalid({ "policy.files.../x.rego": "The path must not contain '..'" }),
   );
+});
+
+const bundleOf = async (at: At, id: string): Promise<[string, string][]> => {
+  const response = await fetch(`${server.url}/api/v2/evaluations/${at.org}/${id}/bundle`, {
+    headers: { Authorization: `Bearer ${at.key}` },
+  });
+  assert.is(response.headers.get("content-type"), "application/gzip");
+  return [...untar(gunzipSync(Buffer.from(await response.arrayBuffer())))].map(({ name, content }) => [
+    name,
+    content.toString(),
+  ]);
+};
+const bundleNames = async (at: At, id: string): Promise<string[]> => (await bundleOf(at, id)).map(([name]) => name);
+
+/** Ends only when the server stops. */
+const ENDLESS = `package policy
+
+default allow := false
+
+allow if {
+	some x in numbers.range(1, 100000)
+	some y in numbers.range(1, 100000)
+	x * y == -1
+}
+`;
+
+test("a full queue is answered with 503 and a failed record, and delays no other caller", async () => {
+  const busy = await startServer();
+  try {
+    const client = regoClient(busy);
+    const at = await client.world();
+    await busy.call("POST", `/controls/${at.org}`, { key: at.key, body: { identifier: "C1", name: "One" } });
+    const context = { trails: at.trails };
+    const ids: string[] = [];
+    // One runs, and sixteen wait.
+    for (let number = 0; number < 17; number += 1) {
+      const created = await client.evaluate(at, { context, policy: inline(ENDLESS), params: { number } });
+      assert.is(created.status, 201, created.text);
+      ids.push(created.body.id);
+    }
+    const decision = { control: "C1", name: "gate", flow: at.flow, trail: at.trail };
+    const refusal = await client.evaluate(at, { context, policy: inline(constant(true)), decision });
+    const [failed] = (await client.evaluations(at, "?status=failed")).body.evaluations;
+    assert.equal(
+      { status: refusal.status, body: refusal.body, retryAfter: refusal.headers.get("Retry-After") },
+      { status: 503, body: { message: `Evaluation '${failed.id}' could not be queued` }, retryAfter: "5" },
+    );
+    assert.equal(failed, {
+      id: failed.id,
+      status: "failed",
+      requested_at: failed.requested_at,
+      recorded_at: failed.requested_at,
+      error: { kind: "enqueue_failed", message: "Too many evaluations are waiting. Please try again" },
+      policy: failed.policy,
+      trails: at.trails,
+      params: {},
+      decision,
+      requested_by: `${at.org}-admin`,
+      _links: { bundle: failed._links.bundle },
+    });
+    const decisions = await busy.call("GET", `/controls/${at.org}/C1/decisions`, { key: at.key });
+    assert.equal(decisions.body.decisions, []);
+
+    const colleague = { org: at.org, key: busy.given.user(at.org, "member") };
+    for (const other of [{ ...at, ...colleague }, await client.world()]) {
+      const created = await client.evaluate(other, {
+        context: { trails: other.trails },
+        policy: inline(constant(true)),
+      });
+      const verdict = await client.ended(other, created.body.id);
+      assert.equal(verdict["result"], { allow: true, violations: [] });
+      const { evaluations } = (await client.evaluations(at, "?per_page=100")).body;
+      const first = evaluations.find(({ id }: Json) => id === ids[0]);
+      assert.ok(
+        first.status === "pending" || first.recorded_at >= verdict["recorded_at"],
+        "the first one takes longer",
+      );
+    }
+  } finally {
+    await busy.stop();
+  }
+});
+
+test("a pending and a failed evaluation show all that is known of them, with input and bundle", async () => {
+  const at = await rego.world();
+  await rego.publish(at, "gate", inline(constant(true)));
+  const slow = await rego.evaluate(at, { context: { trails: at.trails }, policy: inline(SLOW) });
+  // The caller's next ones wait for the first.
+  const params = { minimum: 2 };
+  const waiting = (await rego.evaluate(at, { context: { trails: at.trails }, policy: { identifier: "gate" }, params }))
+    .body;
+  const broken = (await rego.evaluate(at, { context: { trails: at.trails }, policy: inline("package p\n") })).body;
+  const pending = (await rego.evaluations(at, "?status=pending")).body.evaluations.find(
+    ({ id }: Json) => id === waiting.id,
+  );
+  const linksOf = (id: string) => {
+    const href = `http://assay.test/api/v2/evaluations/${at.org}/${id}`;
+    return { input: { href: `${href}/input` }, bundle: { href: `${href}/bundle` } };
+  };
+  const input = (await rego.evaluations(at, `/${waiting.id}/input`)).text;
+  const bundle = await bundleOf(at, waiting.id);
+  const { version } = (await rego.policies(at, "/gate")).body;
+  const input_sha256 = createHash("sha256").update(input).digest("hex");
+  const known = {
+    ...waiting,
+    policy: { source: "published", identifier: "gate", version: 1, sha256: version.sha256 },
+    input_sha256,
+    trails: [{ ...at.trails[0], moment_number: 1 }],
+    params,
+    requested_by: `${at.org}-admin`,
+    _links: linksOf(waiting.id),
+  };
+  assert.equal(pending, known);
+  server.store.regoEvaluations.removeOld(Infinity, 1_000);
+  assert.equal(await rego.evaluations(at, `/${waiting.id}/input`).then(({ status }) => status), 200, "retention waits");
+  const ended = await rego.ended(at, waiting.id);
+  assert.equal(ended, {
+    ...known,
+    status: "completed",
+    recorded_at: ended["recorded_at"],
+    result: { allow: true, violations: [] },
+    engine: ended["engine"],
+    duration_ms: ended["duration_ms"],
+  });
+  assert.is((await rego.evaluations(at, `/${waiting.id}/input`)).text, input);
+  const [[, readme] = [], ...documents] = bundle;
+  assert.match(readme ?? "", /\nVerdict: +pending\nEngine: +not run\n/);
+  const [, ...later] = await bundleOf(at, waiting.id);
+  assert.equal(later, documents);
+
+  const failed = await rego.ended(at, broken.id);
+  assert.equal(failed, {
+    ...broken,
+    status: "failed",
+    recorded_at: failed["recorded_at"],
+    error: { kind: "entrypoint", message: "No package declares a rule named allow" },
+    policy: { source: "inline", sha256: failed["policy"].sha256 },
+    engine: ended["engine"],
+    input_sha256,
+    trails: known.trails,
+    params: {},
+    requested_by: known.requested_by,
+    duration_ms: failed["duration_ms"],
+    _links: linksOf(broken.id),
+  });
+  assert.equal(await bundleNames(at, broken.id), ["README.txt", "data.json", "input.json", "policy/p.rego"]);
+  assert.is((await rego.ended(at, slow.body.id)).status, "completed");
 });
 
 test("an input over its limit ends the evaluation at once, with a reason", async () => {
@@ -357,18 +533,6 @@ test("an input over its limit ends the evaluation at once, with a reason", async
   const names = await bundleNames(at, created.body.id);
   assert.equal(names, ["README.txt", "data.json", "policy/p.rego"]);
 });
-
-const bundleOf = async (at: At, id: string): Promise<[string, string][]> => {
-  const response = await fetch(`${server.url}/api/v2/evaluations/${at.org}/${id}/bundle`, {
-    headers: { Authorization: `Bearer ${at.key}` },
-  });
-  assert.is(response.headers.get("content-type"), "application/gzip");
-  return [...untar(gunzipSync(Buffer.from(await response.arrayBuffer())))].map(({ name, content }) => [
-    name,
-    content.toString(),
-  ]);
-};
-const bundleNames = async (at: At, id: string): Promise<string[]> => (await bundleOf(at, id)).map(([name]) => name);
 
 test("the bundle holds input, data and policy as OPA reads them, and the rest apart", async () => {
   const at = await rego.world();
