@@ -66,7 +66,7 @@ export const attestationsPage = page({
     what: ["attestation", "attestations"],
     read: readPage,
     filters: async (visit) => [
-      { kind: "search", name: "name", label: "Name contains" },
+      { kind: "search", name: "name", label: "Search by name" },
       await typeFilter(visit),
       STATES,
       await flowFilter(visit),
