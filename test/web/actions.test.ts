@@ -137,6 +137,16 @@ test("what is wrong with an action is said at its field, what was typed stays, a
     if (field !== "name") assert.match(refused.text, /name="name"[^>]*value="alerts"/);
     if (field !== "triggers") assert.match(refused.text, /value="ON_ALLOWLIST_EXPIRY" checked/);
   }
+  const empty = await submit(
+    at.browser,
+    path,
+    without("environments").filter(([name]) => name !== "name"),
+  );
+  assert.ok(
+    fieldError(empty, "put-name") && fieldError(empty, "put-environments"),
+    "all that is missing is said at once",
+  );
+  assert.match(empty.text, /type="checkbox" [^>]*name="environments" [^>]*aria-invalid="true"/);
   assert.equal(await actionsOf(at), []);
   await submit(at.browser, path, ALERTS);
   const twice = await submit(at.browser, path, without("triggers", ["triggers", "ON_STARTED_ARTIFACT"]));

@@ -28,7 +28,15 @@ export function checkboxGroup(
   const id = `${form}-${name}`;
   const described = [hint && `${id}-hint`, error !== null && `${id}-error`].filter(Boolean).join(" ");
   const boxes = choices.map(({ value, text, hint: note }) =>
-    checkbox(visit, { form, name, label: text, value, hint: note, isChecked: checked.includes(value) }),
+    checkbox(visit, {
+      form,
+      name,
+      label: text,
+      value,
+      hint: note,
+      isChecked: checked.includes(value),
+      isInvalid: error !== null,
+    }),
   );
   // A browser sends nothing for a box that is not checked: with the hidden field, the error has its place.
   return html`<fieldset class="check-group"${described !== "" && html` aria-describedby="${described}"`}><legend>${

@@ -193,16 +193,17 @@ export function selectField(
 /** A box to check. @param options.value what is sent if it is checked */
 export function checkbox(
   visit: Pick<Visit, "refused">,
-  options: Omit<FieldOptions, "value"> & { value?: string; isChecked: boolean },
+  options: Omit<FieldOptions, "value"> & { value?: string; isChecked: boolean; isInvalid?: boolean },
 ): Html {
-  const { form, name, label, value = "yes", isChecked } = options;
+  const { form, name, label, value = "yes", isChecked, isInvalid } = options;
   const refused = visit.refused?.form === form ? visit.refused : null;
   const checked = refused ? refused.fields.list(name).includes(value) : isChecked;
   const id = `${form}-${name.replaceAll(".", "-")}-${value}`;
   const hint = options.hint && html`<p class="hint" id="${id}-hint">${options.hint}</p>`;
-  return html`<div class="form-check"><input type="checkbox" id="${id}" name="${name}" value="${value}"${
-    checked && html` checked`
-  }${hint && html` aria-describedby="${id}-hint"`}><div><label for="${id}">${label}</label>${hint}</div></div>`;
+  const state = html`${checked && html` checked`}${isInvalid && html` aria-invalid="true"`}`;
+  return html`<div class="form-check"><input type="checkbox" id="${id}" name="${name}" value="${value}"${state}${
+    hint && html` aria-describedby="${id}-hint"`
+  }><div><label for="${id}">${label}</label>${hint}</div></div>`;
 }
 
 /** A value that a person does not see. */

@@ -156,12 +156,10 @@ export async function submitAction({ call }: Visit, fields: Fields, before: Acti
   const places = names.filter((name) => name !== "");
   const sent = readTargetFields(fields);
   const targets = mergeTargets(sent, (before?.targets ?? []) as ShownTarget[]);
-  requireAll({ [field]: places.length, triggers: fields.list("triggers").length, webhooks: targets.length });
-  const shared = {
-    name: before?.name ?? fields.text("name").trim(),
-    triggers: fields.list("triggers") as never,
-    targets,
-  };
+  const name = before?.name ?? fields.text("name").trim();
+  const triggers = fields.list("triggers");
+  requireAll({ name: name.length, [field]: places.length, triggers: triggers.length, webhooks: targets.length });
+  const shared = { name, triggers: triggers as never, targets };
   const answer =
     kind === "env"
       ? call(putEnvironmentAction, { body: { ...shared, ...dailyOf(fields), environments: places } })
@@ -177,6 +175,7 @@ function dailyOf(fields: Fields): { daily_at?: { hour: number; time_zone?: strin
 }
 
 const MISSING: Readonly<Record<string, string>> = {
+  name: "Field required",
   environments: "Choose at least one environment",
   flows: "Choose at least one flow",
   triggers: "Choose at least one event",
