@@ -24,8 +24,9 @@ export function commitList(commits: Commits): Html {
   const rest = total - items.length;
   return html`<details class="diff-commits"><summary>${words}${icon("chevron-down", "12")}</summary><ol>${items.map(
     ({ sha1, message, author, url: page }) =>
-      html`<li>${commit(sha1, page)} <span>${message}</span> <bdi class="muted">${author}</bdi></li>`,
+      html`<li>${commit(sha1, page)} <span>${message}</span> <bdi
+class="muted" title="${author}">${author?.replace(/ <[^>]*>$/, "")}</bdi></li>`,
   )}${rest > 0 && html`<li class="muted">${plural(rest, "more commit")}</li>`}</ol>${
-    url !== null && html`<p class="off-paper">${reportedLink(url, "Compare the commits")}</p>`
+    url !== null && html`<p class="off-paper">${reportedLink(url, "Compare the commits", "link")}</p>`
   }</details>`;
 }

@@ -31,5 +31,7 @@ export function commit(sha: string | null | undefined, url?: string | null): Htm
 export const isWebAddress = (url: string): boolean => /^https?:\/\/[^\s]+$/i.test(url) && URL.canParse(url);
 
 /** A link to an address that a client reported; its text where it may not be one. */
-export const reportedLink = (url: string | null | undefined, text: string): Html =>
-  url && isWebAddress(url) ? html`<a href="${url}" rel="noopener noreferrer">${text}</a>` : html`${text}`;
+export const reportedLink = (url: string | null | undefined, text: string, className = ""): Html =>
+  url && isWebAddress(url)
+    ? html`<a${className && html` class="${className}"`} href="${url}" rel="noopener noreferrer">${text}</a>`
+    : html`${text}`;
