@@ -114,7 +114,7 @@ function trailTree(visit: Visit, answer: TrailAnswer): Html {
           {
             state: worst(attestations),
             kind: "Trail",
-            text: html`<bdi>${trail}</bdi>`,
+            text: nodeName(trail),
             right: summary(attestations),
             isOpen: isAllOpen(visit, { hasFailed: hasFailed(answer) }) || worst(attestations) !== "compliant",
             children: expectationNodes(visit, answer, { all: attestations, room }),
@@ -130,6 +130,9 @@ function trailTree(visit: Visit, answer: TrailAnswer): Html {
     return padded(html`<p class="muted">The template expects nothing, and nothing was reported.</p>`);
   return tree(nodes, "tree-wide");
 }
+
+/** A name in the tree, cut to two lines. */
+const nodeName = (name: string): Html => html`<bdi class="t-name" title="${name}">${name}</bdi>`;
 
 /** The state of the expectations together. */
 function worst(all: readonly Expectation[]): "compliant" | "incomplete" | "non_compliant" {
@@ -158,7 +161,7 @@ function artifactNode(
   return {
     state: stateOf(state),
     kind: "Artifact",
-    text: isMissing ? html`<bdi>${name}</bdi> was never reported` : html`<bdi>${name}</bdi>`,
+    text: isMissing ? html`${nodeName(name)} was never reported` : nodeName(name),
     sub: unexpected && "The template does not expect it",
     right: html`${page || line}`,
     isCause: isMissing && attestations.length === 0,
