@@ -134,7 +134,7 @@ export function describeObject(entry: LoggedEntry, to: Links): Html {
   );
 }
 
-const placed = (place: Html): Html => html`<div class="sub">in ${place}</div>`;
+const placed = (place: Html): Html => html` <span class="muted">in ${place}</span>`;
 
 /** Pairs of keys under which entries keep what was there before, and what is there now. */
 const CHANGES: readonly (readonly [label: string, before: string, after: string])[] = [
