@@ -52,7 +52,7 @@ type="hidden" name="choose" disabled></form>`,
     "beforeend",
     `<div class="palette-list" id="palette-list" role="listbox" aria-label="Results"></div>
 <p class="palette-f" aria-hidden="true"><span><kbd>↑</kbd><kbd>↓</kbd> choose</span><span><kbd>↵</kbd> open</span>
-<span><kbd>Ctrl</kbd><kbd>↵</kbd> new tab</span><span class="right"><kbd>&gt;</kbd> commands only</span></p>
+<span><kbd>Ctrl</kbd><kbd>↵</kbd> new tab</span><span class="right"><kbd>&gt;</kbd> commands and pages</span></p>
 <p class="vh" role="status"></p>`,
   );
   const find = <E extends Element>(selector: string): E => dialog.querySelector(selector) as E;
