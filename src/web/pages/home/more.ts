@@ -39,6 +39,7 @@ export const morePage = page({
         icon: problemOf(view) ? "alert" : view.for_everyone ? "people" : "bookmark",
         text: view.name,
         note: problemOf(view) ?? undefined,
+        look: problemOf(view) === null ? undefined : "wait",
       }),
     );
     const organizations = data.map(({ name, role }) =>
@@ -77,9 +78,9 @@ ${card({
   },
 });
 
-type Entry = { href: string; icon: IconName; text: string; note?: string | undefined };
+type Entry = { href: string; icon: IconName; text: string; note?: string | undefined; look?: "wait" | undefined };
 
-const entry = ({ href, icon: name, text, note }: Entry): Html =>
-  html`<li>${icon(name)}<a class="grow name" href="${href}"><bdi>${text}</bdi></a>${
+const entry = ({ href, icon: name, text, note, look }: Entry): Html =>
+  html`<li${look && html` class="${look}"`}>${icon(name)}<a class="grow name" href="${href}"><bdi>${text}</bdi></a>${
     note !== undefined && html`<span class="sub">${note}</span>`
   }</li>`;
