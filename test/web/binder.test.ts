@@ -137,13 +137,13 @@ test("without a subject it asks for one, the form leads to the binder, and a mis
   assert.is(sent.status, 303);
   assert.match(String(sent.location), /\/audit-binder\?control=C-1&from=2023-01-01$/);
   const wrong = async (query: string) => problemsOf(await browser.get(`/${at.org}/audit-binder?${query}`));
-  assert.equal(await wrong("control=C-9"), { name: "There is no control 'C-9'" });
-  assert.equal(await wrong("environment=nowhere"), { name: "There is no environment 'nowhere'" });
+  assert.equal(await wrong("control=C-9"), { name: "There is no control 'C-9'." });
+  assert.equal(await wrong("environment=nowhere"), { name: "There is no environment 'nowhere'." });
   assert.equal(await wrong("control=C-1&from=2026-02-30"), {
-    from: "A date such as 2026-01-31, a time such as 2026-01-31T18:00, or a duration such as 90days",
+    from: "A date such as 2026-01-31, a time such as 2026-01-31T18:00, or a duration such as 90days.",
   });
-  assert.equal(await wrong("control=C-1&from=2023-02-01&to=2023-01-01"), { from: "The period starts after its end" });
-  assert.equal(await wrong("control=C-1&from=2100-01-01&to=2100-01-02"), { from: "The period starts in the future" });
+  assert.equal(await wrong("control=C-1&from=2023-02-01&to=2023-01-01"), { from: "The period starts after its end." });
+  assert.equal(await wrong("control=C-1&from=2100-01-01&to=2100-01-02"), { from: "The period starts in the future." });
   const kept = await browser.get(`/${at.org}/audit-binder?control=C-9&from=nonsense`);
   assert.match(kept.text, /value="C-9"/);
 });

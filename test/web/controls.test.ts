@@ -57,7 +57,7 @@ test("creates a control, and shows each refusal at its field with what was typed
   assert.match(wrong.text, /value="no spaces"/);
   assert.not.match(wrong.text, /<script>alert/);
   for (const [links, message] of [
-    ["wiki", /^Line 1 is not a name and an address$/],
+    ["wiki", /^Line 1 is not a name and an address\.$/],
     ["a https://x.example\na https://y.example", /^Line 2 repeats the name 'a'/],
     ["wiki javascript:alert(1)", /^wiki: /],
   ] as const) {

@@ -37,8 +37,8 @@ test("every refusal of a validator becomes what a person has to write", () => {
 });
 
 test("a message of an operation stays, without what was typed", () => {
-  assert.is(inWords("A flow with this name already exists [input: a [b] c]"), "A flow with this name already exists");
-  assert.is(inWords("Rule 2: it is false"), "Rule 2: it is false");
+  assert.is(inWords("A flow with this name already exists [input: a [b] c]"), "A flow with this name already exists.");
+  assert.is(inWords("Rule 2: it is false"), "Rule 2: it is false.");
 });
 
 const inTemplate = (text: string): string[] =>
@@ -47,7 +47,7 @@ const inPolicy = (text: string): string[] => inFile(`_schema: https://a.example/
 const inFile = (text: string): string[] => listDiagnostics(parsePolicy(text).problems ?? []).map(textProblemInWords);
 
 test("an editor names the key of each mistake in a template, and says what to write there", () => {
-  assert.equal(inTemplate("version: 9"), ["version: write 1"]);
+  assert.equal(inTemplate("version: 9"), ["version: only 1 is known"]);
   assert.equal(inTemplate("version: 1\ntrial: {}"), [
     "trial: this key has no place here; did you mean trail? Possible keys: version, trail",
   ]);

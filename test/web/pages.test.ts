@@ -209,7 +209,7 @@ test("creating a flow under a name that exists changes nothing", async () => {
     description: "other",
     template_file: "version: 1",
   });
-  assert.equal([page.status, fieldError(page, "create-name")], [400, "A flow with this name already exists"]);
+  assert.equal([page.status, fieldError(page, "create-name")], [400, "A flow with this name already exists."]);
   assert.is(await descriptionOf(at, "payments"), "");
 });
 
@@ -389,7 +389,7 @@ test("a record that does not exist is a page that offers the search", async () =
   const { at, browser } = await given();
   const page = await browser.get(`/${at.org}/flows/nothing`);
   assert.is(page.status, 404);
-  assert.match(visibleText(page), /This does not exist .*'nothing'.* Search Overview/);
+  assert.match(visibleText(page), /This does not exist There is no flow 'nothing' in \S+\. .* Search Overview/);
 });
 
 test("stored markup shows as text", async () => {

@@ -82,7 +82,7 @@ test("creates a policy, after a preview that stores nothing", async () => {
   const { versions, description } = await read(at, "prod");
   assert.equal([versions.length, versions[0].comment, description], [1, "first", "All"]);
   const again = await browser.submitForm(path, { ...typed, do: "save", policy_file: V1 });
-  assert.equal([again.status, fieldError(again, "create-name")], [400, "A policy with this name already exists"]);
+  assert.equal([again.status, fieldError(again, "create-name")], [400, "A policy with this name already exists."]);
   assert.equal(await textsOf(at, "prod"), [V2]);
 });
 

@@ -13,6 +13,14 @@ type Words = { title: string; text(error: AppError): string; icon: IconName };
 
 const sentence = ({ message }: AppError): string => `${message}.`;
 
+/** A name of the organization that is not there, as the API says it. */
+const NAMED = /^(Flow|Environment) named '([\s\S]*)' does not exist for organization '([^']*)'$/;
+
+function whatIsMissing({ message }: AppError): string {
+  const [, kind, name, org] = NAMED.exec(message) ?? [];
+  return kind === undefined ? message : `There is no ${kind.toLowerCase()} '${name}' in ${org}`;
+}
+
 const WORDS: Readonly<Partial<Record<ErrorCode, Words>>> = {
   forbidden: {
     title: "You have no access to this",
@@ -23,7 +31,7 @@ const WORDS: Readonly<Partial<Record<ErrorCode, Words>>> = {
   },
   not_found: {
     title: "This does not exist",
-    text: (error) => `${error.message}. It may have been renamed or archived: search for a part of its name.`,
+    text: (error) => `${whatIsMissing(error)}. It may have been renamed or archived: search for a part of its name.`,
     icon: "search",
   },
   invalid: { title: "This address is not valid", text: sentence, icon: "alert" },

@@ -67,7 +67,7 @@ const TEXT_RULES: readonly Rule[] = [
   [/^Field required: ([\s\S]*)$/, (hint) => `This is missing: ${hint}`],
   [/^Field required$/, () => "This is missing"],
   [/^String should have at least 1 character /, () => "Write a value: this is empty"],
-  [/^Input should be (\d+) \[input: /, (number) => `Write ${number}`],
+  [/^Input should be (\d+) \[input: /, (number) => `Only ${number} is known`],
   [/^Input should be ('[\s\S]*') \[input: /, (values) => `Write one of these: ${plainValues(values)}`],
   [/^Input should be a valid (?:mapping|object) /, () => "Write keys with values here, such as name: unit-tests"],
   [/^Input should be a valid list /, () => "Write a list here: each entry in a line that begins with a hyphen"],
@@ -101,5 +101,6 @@ export function inWords(text: string): string {
     const found = rule.exec(text);
     if (found) return words(found[1] ?? "");
   }
-  return text.replace(/ \[input: [\s\S]*\]$/, "");
+  // Most messages are sentences with a period; texts of the API have none.
+  return text.replace(/ \[input: [\s\S]*\]$/, "").replace(/[\p{L}\p{N}'")\]]$/u, "$&.");
 }

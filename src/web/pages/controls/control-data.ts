@@ -18,7 +18,7 @@ export async function placingLinks<T>(call: () => Promise<T>): Promise<T> {
     const own = Object.entries(error.fields).filter(([name]) => !name.startsWith("links."));
     const ofLinks = Object.entries(error.fields).filter(([name]) => name.startsWith("links."));
     if (ofLinks.length === 0) throw error;
-    const text = ofLinks.map(([name, message]) => `${name.slice("links.".length)}: ${inWords(message)}`).join("; ");
+    const text = ofLinks.map(([name, message]) => `${name.slice("links.".length)}: ${inWords(message)}`).join(" ");
     throw invalid({ ...Object.fromEntries(own), links: text });
   }
 }

@@ -1,6 +1,7 @@
 /** Fields of a filter with what is wrong at each of them. */
 import { html } from "../../html.ts";
 import type { Html, Value } from "../../html.ts";
+import { inWords } from "../../page/field-words.ts";
 import { icon } from "../../components/icon.ts";
 
 export type FieldChoice = { value: string; text: string };
@@ -8,7 +9,7 @@ export type FieldChoice = { value: string; text: string };
 const errorOf = (name: string, problem: string | undefined): Html | null =>
   problem === undefined
     ? null
-    : html`<p class="field-error" id="${name}-error">${icon("alert-fill", "12")}${problem}</p>`;
+    : html`<p class="field-error" id="${name}-error">${icon("alert-fill", "12")}${inWords(problem)}</p>`;
 const invalid = (name: string, problem: string | undefined): Value =>
   problem !== undefined && html` aria-invalid="true" aria-describedby="${name}-error"`;
 

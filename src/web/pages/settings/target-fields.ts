@@ -101,7 +101,7 @@ export async function withTargetErrors<T>(targets: readonly { type?: unknown }[]
       const type = index === undefined ? undefined : targets[Number(index)]?.type;
       const field = TARGET_TYPES.find((known) => known === type);
       const place = field ? FIELD_OF[field] : name === "targets" ? FIELD_OF.WEBHOOK : name;
-      moved[place] = moved[place] === undefined ? text : `${moved[place]}; ${text}`;
+      moved[place] = moved[place] === undefined ? text : `${moved[place]} ${text}`;
     }
     throw invalid(moved);
   }
