@@ -72,6 +72,20 @@ test("a reported time without a date is shown as the number, with a word", async
   assert.not.match(text, /NaN|undefined/);
 });
 
+test("since when: what runs since its first start, what exited since the snapshot that it left", async () => {
+  const name = world.environment(at);
+  const api = running("api:1.0", freshFingerprint(), 1_690_000_000);
+  world.report(at, name, [api]);
+  world.report(at, name, []);
+  const sinceIn = async (index: number): Promise<number> => {
+    const { text } = await admin.get(path(`/${name}/${index}`));
+    return Date.parse(/data-l="Since"><time datetime="([^"]+)"/.exec(text)?.[1] ?? "") / 1000;
+  };
+  assert.is(await sinceIn(1), 1_690_000_000);
+  const ended = await server.call("GET", `/snapshots/${at.org}/${name}/2`, { key: at.key });
+  assert.is(await sinceIn(2), Math.floor((ended.body as { timestamp: number }).timestamp));
+});
+
 test("an organization without environments is told how to begin", async () => {
   const empty = server.given.org();
   await setPassword(server, `${empty.org}-admin`);

@@ -46,10 +46,14 @@ export function artifactHref({ to }: Visit, { flows: [flow], fingerprint: value 
 }
 
 /** `tr` elements; those of a logical environment in groups, each a `tbody`. */
-export function artifactRows(visit: Visit, { artifacts, index }: ShownSnapshot, environment: string): Html[] {
+export function artifactRows(
+  visit: Visit,
+  { artifacts, index, timestamp }: ShownSnapshot,
+  environment: string,
+): Html[] {
   const isGrouped = artifacts.some(({ environment_name: member }) => member !== undefined);
   const rowsOf = (artifact: ListedArtifact): Html =>
-    artifactRow(visit, artifact, { environment, index, owner: artifact.environment_name ?? environment });
+    artifactRow(visit, artifact, { environment, index, timestamp, owner: artifact.environment_name ?? environment });
   if (!isGrouped) return artifacts.map(rowsOf);
   const groups = Map.groupBy(artifacts, ({ environment_name: member }) => member ?? "");
   return [...groups].map(
@@ -59,8 +63,8 @@ href="${visit.to.environment(member)}"><bdi>${member}</bdi></a></span></th></tr>
   );
 }
 
-/** The snapshot that is shown. `owner`: the environment in which the artifact runs, maybe a member. */
-type Place = { environment: string; index: number; owner: string };
+/** The snapshot that is shown, with its time in epoch seconds; `owner`: where the artifact runs, maybe a member. */
+type Place = { environment: string; index: number; timestamp: number; owner: string };
 
 function artifactRow(visit: Visit, artifact: ListedArtifact, place: Place): Html {
   const { name, fingerprint: value, annotation } = artifact;
@@ -82,7 +86,8 @@ function artifactRow(visit: Visit, artifact: ListedArtifact, place: Place): Html
 class="name-cell">${icon("package")}<div>${title}
 ${sub}</div></div></td><td>${stateOf(artifact)}${decisions(artifact, why)}</td><td
 class="flow">${provenance(visit, artifact)}</td>
-<td class="r num" data-l="Instances">${instances}</td>${sinceCell(artifact, visit.now)}</tr>${
+<td class="r num" data-l="Instances">${instances}</td><td
+class="r" data-l="Since">${time(sinceOf(artifact, place.timestamp), visit.now)}</td></tr>${
     details && html`<tr class="detail"><td colspan="5" class="full">${details}</td></tr>`
   }`;
 }
@@ -127,10 +132,11 @@ function provenance({ to }: Visit, { flows, same_name: other }: ListedArtifact):
   }</div>`;
 }
 
-function sinceCell({ creationTimestamp: starts }: ListedArtifact, now: number): Html {
+/** Since when its state is so: the first start of what runs; the snapshot of one that exited with it. */
+function sinceOf({ creationTimestamp: starts, annotation }: ListedArtifact, timestamp: number): number | null {
+  if (annotation.now === 0) return timestamp;
   const known = starts.filter((start) => start > 0);
-  const since = known.length === 0 ? null : known.reduce((first, start) => Math.min(first, start));
-  return html`<td class="r" data-l="Since">${time(since, now)}</td>`;
+  return known.length === 0 ? null : known.reduce((first, start) => Math.min(first, start));
 }
 
 /** Below the row: why it fails, or why it is accepted all the same; null where nothing needs an explanation. */
