@@ -295,9 +295,9 @@ test("what did not change is folded, and a search narrows all kinds", async () =
   world.report(at, name, [running("web:1", web), running("db", db)]);
   world.report(at, name, [running("web:2", freshFingerprint()), running("db", db)]);
   const diff = await show(path(`/${name}?tab=diff`));
-  assert.match(diff, "1 unchanged : db");
+  assert.match(diff, "1 with the same verdict and instances : db");
   assert.match(diff, "Upgraded 1");
-  assert.match(await show(path(`/${name}?tab=diff&kind=unchanged`)), /Unchanged 1\s+db/);
+  assert.match(await show(path(`/${name}?tab=diff&kind=unchanged`)), /Same verdict and instances 1\s+db/);
   const narrowed = await show(path(`/${name}?tab=diff&search=nothing-like-this`));
   assert.match(narrowed, "Nothing matches");
   assert.match(narrowed, "All 0 Verdicts 0 Policies 0 Upgraded 0");

@@ -30,7 +30,7 @@ const KINDS: Readonly<Record<DiffKind, Kind>> = {
   started: { title: "Started", ofTwo: ({ to }) => `Only ${to.environment}`, icon: "diff-added" },
   exited: { title: "Exited", ofTwo: ({ from }) => `Only ${from.environment}`, icon: "diff-removed" },
   scaled: { title: "Scaled", ofTwo: () => "Scaled", icon: "arrow-switch" },
-  unchanged: { title: "Unchanged", ofTwo: () => "The same", icon: "check" },
+  unchanged: { title: "Same verdict and instances", ofTwo: () => "Same verdict and instances", icon: "check" },
 };
 
 /** The kind in the address; null for all but unchanged ones. */
@@ -358,7 +358,8 @@ function unchangedLine(visit: Visit, diff: Diff): Html | null {
   const rest = total - names.length;
   const listed = names.map((name, index) => html`${index > 0 && ", "}${artifactName(name)}`);
   const all = visit.here({ kind: "unchanged", set: null, page: null });
-  return html`<p class="card diff-same"><a href="${all}">${formatNumber(total)} ${
-    isOfOne(diff) ? "unchanged" : "the same"
-  }</a><span class="muted">: ${listed}${rest > 0 && ` and ${formatNumber(rest)} more`}</span></p>`;
+  const same = `${formatNumber(total)} with the same verdict and instances`;
+  return html`<p class="card diff-same"><a href="${all}">${same}</a><span class="muted">: ${listed}${
+    rest > 0 && ` and ${formatNumber(rest)} more`
+  }</span></p>`;
 }
