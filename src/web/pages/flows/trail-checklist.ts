@@ -185,13 +185,11 @@ function checkRow({ here, query, now, to }: Visit, check: ShownCheck, { records,
   const opened = query.get("attestation_id");
   const isOpen = opened !== null && isAbout(check, opened);
   const record = recordOf(check, records);
-  const original = check.attestation_id === null ? undefined : records.get(check.attestation_id);
   const isOverridden = check.overridden_attestation_id !== null;
   const word = isOverridden ? `${stateWord(state)} by override` : stateWord(state);
   const tags = [isOverridden && tag("overridden", "pencil"), check.unexpected && tag("not in template", "plus")].filter(
     (item) => item !== false,
   );
-  const result = record && resultOf(isOverridden && original ? original : record);
   return html`<tr${isOpen && html` class="sel" aria-current="true"`}>${nameCell({
     href: id === null ? null : here({ ...CLOSED, attestation_id: id, page: query.get("page") }),
     name: html`<bdi>${check.attestation_name}</bdi>`,
@@ -199,7 +197,7 @@ function checkRow({ here, query, now, to }: Visit, check: ShownCheck, { records,
     after: tags.length > 0 && html`${tags}`,
     sub: html`${stateSubtitle(state, word)}<span>${typeText(check.attestation_type)}</span>`,
   })}${isByState && html`<td class="fill">${ownerOf({ to }, check, flow)}</td>`}<td class="fill">${
-    state === "missing" ? html`<span class="muted">Expected by the template</span>` : result
+    state === "missing" ? html`<span class="muted">Expected by the template</span>` : record && resultOf(record)
   }</td><td class="r">${time(record?.created_at, now)}</td></tr>`;
 }
 
