@@ -95,7 +95,8 @@ test("where it would fail is shown first, with the cause, for environments in wh
   assert.match(
     text,
     new RegExp(
-      `Where it would fail .* live Would fail approval is missing · ${policy} lab No policy nothing is required there`,
+      `Where it would fail .* live Would fail approval is missing · ${policy} v1 ` +
+        "lab No policy nothing is required there",
     ),
   );
   assert.not.match(text, "test No policy");

@@ -11,6 +11,9 @@ type WithCauses = {
   reasons?: readonly string[] | undefined;
 };
 
+/** Between the parts of a line: it ends a line that is broken there, and begins none. */
+export const SEPARATOR = html`\u00a0<span class="muted">·</span> `;
+
 /** A name that decided: never cut, and broken only where it is longer than the line. */
 export const causeName = (name: string): Html => html`<b class="cause-name"><bdi>${name}</bdi></b>`;
 
@@ -27,8 +30,8 @@ export function causesLine(
   if (groups.length === 0 && reason !== undefined) groups.push(reason);
   if (groups.length === 0) return null;
   if (further > 0) groups.push(html`<span class="muted">${further} more</span>`);
-  const separated = groups.map((group, index) => html`${index > 0 && html` <span class="muted">·</span> `}${group}`);
-  return html`<div class="causes">${separated}${after && html` <span class="muted">· ${after}</span>`}</div>`;
+  const separated = groups.map((group, index) => html`${index > 0 && SEPARATOR}${group}`);
+  return html`<div class="causes">${separated}${after && html`${SEPARATOR}<span class="muted">${after}</span>`}</div>`;
 }
 
 function groupOf({ subjects, rest }: { subjects: readonly string[]; rest: string }): Html {

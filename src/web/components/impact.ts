@@ -2,7 +2,7 @@
  * What a change would turn, before the button that makes it: the panel of every form that changes a rule. It is made by
  * the server, of an answer of `preview_change`; without one, the form still works and says why it is blind.
  */
-import { causeSentence } from "./causes.ts";
+import { SEPARATOR, causeSentence } from "./causes.ts";
 import { previewChange } from "../../api/policies/change-preview.ts";
 import { AppError } from "../../errors.ts";
 import type { AnswerOf, CallInput } from "../../http/in-process.ts";
@@ -237,7 +237,7 @@ function whyOf({ after, allowed, causes, reasons, reasons_before: before }: Arti
   if (after === "UNKNOWN") return html`<span class="muted">no policy is left to decide</span>`;
   if (after === "COMPLIANT") {
     if (!allowed)
-      return html`<span class="muted">${before.length > 0 ? "nothing fails any more" : "all rules pass"}</span>`;
+      return html`<span class="muted">${before.length > 0 ? "nothing fails any more" : "all rules hold"}</span>`;
     return html`<div class="muted">accepted by the allowlist</div>${causeLines(causes)}`;
   }
   const [reason] = reasons;
@@ -252,11 +252,11 @@ function causeLines(causes: readonly Cause[]): Html {
   }`;
 }
 
-/** `snyk-container is missing · line 13`. */
-export const causeLine = (cause: Cause): Html =>
-  html`<div>${causeSentence(cause)} <span class="muted${cause.line !== null && " nowrap"}">· ${
+/** `snyk-container is missing · line 13`; without a line, the policy, and its version where one is in force. */
+export const causeLine = (cause: Cause, version?: number): Html =>
+  html`<div>${causeSentence(cause)}${SEPARATOR}<span class="muted whole">${
     cause.line === null
-      ? html`<bdi>${cause.policy}</bdi>`
+      ? html`<bdi>${cause.policy}</bdi>${version !== undefined && ` v${version}`}`
       : html`<span data-line="${cause.line}">line ${cause.line}</span>`
   }</span></div>`;
 

@@ -53,9 +53,12 @@ function whyOf({ verdict, allowed, policies, causes, further_causes: further }: 
   if (verdict === "COMPLIANT" && !allowed)
     return html`<span class="muted">${policies.map(
       ({ policy, version }, index) => html`${index > 0 && ", "}<bdi>${policy}</bdi> v${version}`,
-    )}: all rules pass</span>`;
+    )}: all rules hold</span>`;
   const rest = causes.length - MAX_CAUSES + further;
-  return html`${causes.slice(0, MAX_CAUSES).map((cause) => causeLine({ ...cause, line: null }))}${
+  const versions = new Map(policies.map(({ policy, version }) => [policy, version]));
+  return html`${causes
+    .slice(0, MAX_CAUSES)
+    .map((cause) => causeLine({ ...cause, line: null }, versions.get(cause.policy)))}${
     rest > 0 && html`<div class="muted">and ${formatNumber(rest)} more</div>`
   }`;
 }
