@@ -18,7 +18,6 @@ import type { Span } from "../../components/lanes.ts";
 import { card, downloadButton, empty, facts, moreLink, nameCell, padded, pageHead } from "../../components/layout.ts";
 import {
   badge,
-  count,
   plainState,
   stateIcon,
   stateOf,
@@ -34,7 +33,7 @@ import type { Html, Value } from "../../html.ts";
 import { notThen, presentNote } from "../../page/past-notes.ts";
 import { page } from "../../page/page.ts";
 import type { Content, Moment, Visit } from "../../page/page.ts";
-import { CHECKLIST_COLUMNS } from "../flows/trail-checklist.ts";
+import { CHECKLIST_COLUMNS, summaryOfChecklist } from "../flows/trail-checklist.ts";
 import { recordOf, stateOfCheck } from "../flows/trail-entries.ts";
 import type { ShownCheck, TrailAttestation } from "../flows/trail-entries.ts";
 import { MAX_ENVIRONMENTS, verdictsCard } from "./artifact-verdicts.ts";
@@ -237,7 +236,11 @@ async function attestationsCard(visit: Visit, artifact: Artifact): Promise<Html>
       title: "Attestations",
       body: padded("This artifact was reported without a trail, so no attestation belongs to it."),
     });
-  const { data: checks, pagination } = await call(getTrailChecklist, {
+  const {
+    data: checks,
+    totals,
+    pagination,
+  } = await call(getTrailChecklist, {
     params: { flow_name: flow, trail_name: trailName },
     query: { artifact_id: artifact.id, per_page: MAX_ATTESTATIONS },
   });
@@ -254,8 +257,8 @@ async function attestationsCard(visit: Visit, artifact: Artifact): Promise<Html>
   const rest = pagination.total - checks.length;
   return card({
     id: "h-attestations",
-    title: "Attestations",
-    note: count(pagination.total),
+    title: "Checklist",
+    note: totals.checks === 0 ? null : summaryOfChecklist(totals),
     more: moreLink(to.trail(flow, trailName), "Trail"),
     body:
       checks.length === 0

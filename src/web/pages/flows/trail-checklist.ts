@@ -91,7 +91,7 @@ others that were reported</caption>${isByState ? STATE_COLUMNS : CHECKLIST_COLUM
   return html`<div>${isLarge(checklist) && checklistFilters(visit, checklist, isByState)}${card({
     id: "h-checklist",
     title: "Checklist",
-    note: totals.checks === 0 ? null : summaryOf(totals),
+    note: totals.checks === 0 ? null : summaryOfChecklist(totals),
     more: template,
     body: totals.checks === 0 ? nothing(trail) : shown.length === 0 ? noMatch(visit) : list,
   })}${pager(visit, pagination)}</div>`;
@@ -144,7 +144,7 @@ const nothing = (trail: Trail): Html =>
   });
 
 /** `9 of 10 delivered, 1 fails, 1 not in the template`. */
-function summaryOf({ checks, expected, delivered, failing }: Checklist["totals"]): string {
+export function summaryOfChecklist({ checks, expected, delivered, failing }: Checklist["totals"]): string {
   const extra = checks - expected;
   return [
     expected > 0 && `${formatNumber(delivered)} of ${formatNumber(expected)} delivered`,
