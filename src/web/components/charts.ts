@@ -182,16 +182,6 @@ class="axis"
 aria-hidden="true"><span>${days[0]?.label}</span><span>${days.at(-1)?.label}</span></div>`;
 }
 
-/** Values as points on one scale from 0 to the largest. @param finding the sentence for screen readers */
-export function pointScale(values: readonly number[], { finding, end }: { finding: string; end: string }): Html {
-  const most = values.reduce((max, value) => Math.max(max, value), 1);
-  const points = values.map(
-    (value) => html`<circle class="c-point" cx="${((value / most) * 98 + 1).toFixed(2)}%" cy="12" r="4"/>`,
-  );
-  return html`<svg class="chart" height="24" role="img" aria-label="${finding}"><line class="c-grid" x1="0" x2="100%"
-y1="12" y2="12"/>${points}</svg><div class="axis" aria-hidden="true"><span>0</span><span>${end}</span></div>`;
-}
-
 /** The colours of a chart in words. */
 export const legend = (entries: readonly { colour: Colour; text: string }[]): Html =>
   html`<div class="legend gap-t2">${entries.map(

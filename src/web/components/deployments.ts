@@ -89,21 +89,43 @@ export function leadCell({
   const since = (seconds: number): string => formatSpan(Math.max(0, seconds));
   const value = isFirst
     ? html`${typeof lead === "number" ? since(lead) : html`<span class="muted">unknown</span>`}${
-        build !== null && html`<div class="sub">${since(build)} from build</div>`
+        build !== null && html`<div class="sub nowrap">${since(build)} from build</div>`
       }`
-    : html`<span class="muted">started before</span>`;
+    : html`<span class="muted nowrap">started before</span>`;
   return html`<td class="r num w-lead"${isFirst && html` data-l="${LEAD_TIME}"`}>${value}</td>`;
+}
+
+/** Ranges of lead times, each up to a number of seconds. */
+const RANGES: readonly { text: string; below: number }[] = [
+  { text: "under 1\u00a0h", below: 3600 },
+  { text: "1 to 4\u00a0h", below: 4 * 3600 },
+  { text: "4 to 24\u00a0h", below: 86_400 },
+  { text: "1 to 3\u00a0days", below: 3 * 86_400 },
+  { text: "3 to 7\u00a0days", below: 7 * 86_400 },
+  { text: "longer", below: Number.POSITIVE_INFINITY },
+];
+
+/** How many of the lead times lie in each range. @param finding the sentence for screen readers */
+function distribution(times: readonly number[], finding: string): Html {
+  const counts = RANGES.map(({ text, below }, index) => {
+    const from = RANGES[index - 1]?.below ?? 0;
+    return { text, count: times.filter((seconds) => seconds >= from && seconds < below).length };
+  });
+  const most = counts.reduce((highest, { count }) => Math.max(highest, count), 0);
+  const bars = counts.map(({ text, count }) => {
+    const height = (count / most) * 100;
+    const [top, tall] = [(100 - height).toFixed(1), height.toFixed(1)];
+    const bar = html`<rect class="c-bar" x="20%" width="60%" y="${top}%" height="${tall}%"/>`;
+    return html`<div><svg aria-hidden="true">${count > 0 && bar}</svg><b>${count}</b>${text}</div>`;
+  });
+  return html`<div class="dist" role="img" aria-label="${finding}">${bars}</div>`;
 }
 
 /**
  * The lead times of the first starts among the newest deployments; null without one. A commit or a report after the
  * start counts as 0.
- * @param chart the times in seconds, sorted, and the sentence that says what they show
  */
-export function leadTimeCard(
-  deployments: readonly Start[],
-  chart: (times: readonly number[], words: { finding: string; slowest: string }) => Html,
-): Html | null {
+export function leadTimeCard(deployments: readonly Start[]): Html | null {
   const starts = deployments.filter(({ is_first_start: isFirst }) => isFirst);
   if (starts.length === 0) return null;
   const times = sorted(starts.map(({ commit_lead_time_seconds: lead }) => lead ?? null));
@@ -128,7 +150,7 @@ export function leadTimeCard(
         { label: "Nine of ten within", value: median === null ? none : slow },
         { label: "Slowest", value: median === null ? none : slowest },
         { label: `${BUILD_TIME}, median`, value: build === null ? none : formatSpan(build) },
-      ])}${median !== null && chart(times, { finding, slowest })}`,
+      ])}${median !== null && distribution(times, finding)}`,
     ),
   });
 }

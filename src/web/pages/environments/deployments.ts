@@ -1,10 +1,11 @@
 /** The tab with the deployments of an environment: how often, how long after the build, and each of them. */
 import { getDeploymentFrequency, listEnvironmentDeployments } from "../../../api/environments/deployments.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
-import { barList, countedIn, dayBars, pointScale } from "../../components/charts.ts";
+import { barList, countedIn, dayBars } from "../../components/charts.ts";
 import { LEAD_TIME, leadCell, leadTimeCard } from "../../components/deployments.ts";
 import { commit } from "../../components/identifier.ts";
-import { card, empty, linkButton, moreLink, padded, table } from "../../components/layout.ts";
+import { icon } from "../../components/icon.ts";
+import { card, empty, linkButton, moreLink, nameCell, padded, table } from "../../components/layout.ts";
 import { pageOf, pager } from "../../components/lists.ts";
 import { badge, plural, stateOfVerdict } from "../../components/state.ts";
 import { formatDate, time } from "../../components/time.ts";
@@ -63,10 +64,7 @@ export async function environmentDeployments(visit: Visit, environment: ShownEnv
     rows: answer.deployments.map((deployment) => deploymentRow(visit, deployment)),
   });
   const chart = frequency && frequencyCard(visit, environment.name, frequency);
-  return html`<div class="stack">${chart}${choices}${leadTimeCard(
-    newest.deployments,
-    (times, { finding, slowest }) => html`<div class="gap-t">${pointScale(times, { finding, end: slowest })}</div>`,
-  )}<div>${card({
+  return html`<div class="stack">${chart}${choices}${leadTimeCard(newest.deployments)}<div>${card({
     id: "h-dep",
     title: "Deployments",
     body: list,
@@ -117,10 +115,6 @@ function frequencyCard(
 function deploymentRow({ to, now }: Visit, deployment: Deployment): Html {
   const { flow_name: flow, trail_name: trail, snapshot_index: index } = deployment;
   const label = artifactName(deployment.artifact_name ?? deployment.fingerprint);
-  const title =
-    flow === null
-      ? html`<span class="t-name">${label}</span>`
-      : html`<a class="t-name" href="${to.artifact(flow, deployment.fingerprint)}">${label}</a>`;
   const place =
     index !== null &&
     html`<a href="${to.snapshot(deployment.environment_name, index)}"><span><bdi>${deployment.environment_name}</bdi>
@@ -131,8 +125,12 @@ function deploymentRow({ to, now }: Visit, deployment: Deployment): Html {
       : html`<a href="${to.flow(flow)}"><bdi>${flow}</bdi></a><div class="sub">${
           trail !== null && html`<a href="${to.trail(flow, trail)}"><bdi>${trail}</bdi></a>`
         } ${commit(deployment.git_commit, deployment.commit_url)}</div>`;
-  return html`<tr><td class="lead">${title}<div class="sub">${place}</div></td>
-<td>${badge(stateOfVerdict(deployment.compliant))}</td><td class="flow">${provenance}</td>
+  return html`<tr>${nameCell({
+    href: flow === null ? null : to.artifact(flow, deployment.fingerprint),
+    name: label,
+    sub: place,
+    mark: icon("package"),
+  })}<td>${badge(stateOfVerdict(deployment.compliant))}</td><td class="flow">${provenance}</td>
 ${leadCell(deployment)}
 <td class="r" data-l="Deployed">${time(deployment.deployed_at, now)}</td></tr>`;
 }

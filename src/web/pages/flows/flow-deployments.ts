@@ -37,32 +37,6 @@ export async function deploymentsTab(visit: Visit, flow: Flow): Promise<Html> {
     sub: ({ trail_name: trail }) => trail,
   });
   const pages = presentPagination(total, page, PER_PAGE);
-  return html`${leadTimeCard(newest.deployments, distribution)}<section class="card" aria-label="Deployments">${list}
+  return html`${leadTimeCard(newest.deployments)}<section class="card" aria-label="Deployments">${list}
 </section>${pager(visit, pages)}`;
-}
-
-/** Ranges of lead times, each up to a number of seconds. */
-const RANGES: readonly { text: string; below: number }[] = [
-  { text: "under 1\u00a0h", below: 3600 },
-  { text: "1 to 4\u00a0h", below: 4 * 3600 },
-  { text: "4 to 24\u00a0h", below: 86_400 },
-  { text: "1 to 3\u00a0days", below: 3 * 86_400 },
-  { text: "3 to 7\u00a0days", below: 7 * 86_400 },
-  { text: "longer", below: Number.POSITIVE_INFINITY },
-];
-
-/** How many of the lead times lie in each range. */
-function distribution(times: readonly number[], { finding }: { finding: string }): Html {
-  const counts = RANGES.map(({ text, below }, index) => {
-    const from = RANGES[index - 1]?.below ?? 0;
-    return { text, count: times.filter((seconds) => seconds >= from && seconds < below).length };
-  });
-  const most = counts.reduce((highest, { count }) => Math.max(highest, count), 0);
-  const bars = counts.map(({ text, count }) => {
-    const height = (count / most) * 100;
-    const [top, tall] = [(100 - height).toFixed(1), height.toFixed(1)];
-    const bar = html`<rect class="c-bar" x="20%" width="60%" y="${top}%" height="${tall}%"/>`;
-    return html`<div><svg aria-hidden="true">${count > 0 && bar}</svg><b>${count}</b>${text}</div>`;
-  });
-  return html`<div class="dist" role="img" aria-label="${finding}">${bars}</div>`;
 }
