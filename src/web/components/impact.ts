@@ -188,7 +188,9 @@ export function environmentNotes({
   return [
     kept > 0 && `The allowlist keeps ${count(kept)} compliant.`,
     unknown > 0 && `${count(unknown)} cannot be evaluated.`,
-    stale > 0 && `Facts of ${count(stale)} changed since the last snapshot; the next one counts them anyway.`,
+    stale > 0 &&
+      `${count(stale)} ${stale === 1 ? "has" : "have"} new evidence since the last snapshot. The next snapshot ` +
+        "counts it with or without this change.",
   ].filter((note) => note !== false);
 }
 

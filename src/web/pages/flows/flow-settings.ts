@@ -52,7 +52,7 @@ function describe(visit: Visit, flow: Flow): Html {
   })}`;
   return card({
     id: "h-describe",
-    title: "Description",
+    title: "Description and visibility",
     body: padded(formOf(visit, { name: "describe", submit: "Save", fields })),
   });
 }
@@ -124,8 +124,8 @@ async function askName(visit: Visit, flow: Flow, name: string): Promise<Html> {
 
 async function askArchive(visit: Visit, flow: Flow): Promise<Html> {
   const preview = await askPreview(visit, { archive_flow: { flow_name: flow.name } });
-  const text = html`<p><b><bdi>${flow.name}</bdi></b> leaves the lists, and nothing can be reported to it any more. Its
-trails, artifacts and evidence stay readable. Actions of this flow alone are deleted.</p>`;
+  const text = html`<p><b><bdi>${flow.name}</bdi></b> leaves the lists and gets another name, and nothing can be
+reported to it any more. Its trails, artifacts and evidence stay readable. Actions of this flow alone are deleted.</p>`;
   const form = formOf(visit, {
     name: "archive",
     submit: submitText("Archive this flow", preview),
@@ -135,7 +135,7 @@ trails, artifacts and evidence stay readable. Actions of this flow alone are del
     within: (buttons) =>
       impactPanel(visit, {
         id: "h-impact",
-        title: html`If you archive <bdi>${flow.name}</bdi>, which gets another name`,
+        title: html`If you archive <bdi>${flow.name}</bdi>`,
         preview,
         buttons,
         note: !turnsNothing(preview) && LATER,
