@@ -69,7 +69,7 @@ test("warns of what the attached document lacks", () => {
     `CISA and BSI: author of the SBOM, dependencies between components, ${both} lack it)`,
     "CISA: lifecycle phase in which it was made, identifier such as a package URL (2 of 2 components lack it), " +
       "hash (2 of 2 components lack it)",
-    "BSI: SHA-512 hash (2 of 2 components lack it), file name and properties executable, archive and structured " +
+    "BSI: SHA-512 hash (2 of 2 components lack it), file name and whether it is executable, an archive or structured " +
       "(2 of 2 components lack it)",
   ]);
 });

@@ -42,7 +42,7 @@ const ELEMENTS: Readonly<Record<Element, { words: string; askers: readonly Asker
   hash: { words: "hash", askers: ["CISA"] },
   sha512: { words: "SHA-512 hash", askers: ["BSI"] },
   licence: { words: "licence", askers: ASKERS },
-  properties: { words: "file name and properties executable, archive and structured", askers: ["BSI"] },
+  properties: { words: "file name and whether it is executable, an archive or structured", askers: ["BSI"] },
 };
 
 /**

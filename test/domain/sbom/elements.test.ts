@@ -205,7 +205,7 @@ Relationship: SPDXRef-a DEPENDS_ON SPDXRef-b
 const OF_SPDX = { ...SUMMARY, format: "spdx-2.3" };
 const NO_PLACE = [
   "lifecycle phase in which it was made",
-  "file name and properties executable, archive and structured",
+  "file name and whether it is executable, an archive or structured",
 ];
 
 test("SPDX 2 as JSON and as tags and values says the same", () => {
