@@ -23,8 +23,9 @@ export function resultOf(attestation: ShownAttestation): string {
   const left = leftOutOf(attestation);
   if (left !== null) return left.isDamaged ? "" : "Too long to be shown here";
   const text = (Object.hasOwn(RESULTS, kind) ? RESULTS[kind]?.(attestation) : null) || (attestation.description ?? "");
-  const [line = ""] = text.trim().split("\n");
-  return line.length > MAX_CHARS ? `${line.slice(0, MAX_CHARS - 1)}…` : line;
+  const [line = "", ...more] = text.trim().split("\n");
+  if (line.length > MAX_CHARS) return `${line.slice(0, MAX_CHARS - 1)}…`;
+  return more.length > 0 ? `${line.trimEnd()}…` : line;
 }
 
 /** The word of a type, `custom` for every custom one. */
