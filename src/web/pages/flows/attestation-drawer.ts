@@ -130,12 +130,14 @@ function headSection(visit: Visit, { trail, record, place }: Opened): Html {
   const owner = check?.artifact?.name ?? record.target_artifacts?.[0];
   const artifact = owner === undefined ? null : html`<bdi>${owner}</bdi>`;
   const isOverride = record.attestation_type === "override";
+  // An override says nothing of its own: its kind is that of the check.
+  const type = (isOverride && check?.attestation_type) || record.attestation_type;
   const isReplaced = check !== undefined && countingId(check) !== record.attestation_id;
   return html`<section><div class="ph-title"><h2><bdi>${record.attestation_name}</bdi></h2>${badge(
     stateOfVerdict(record.is_compliant),
     isOverride ? { word: `${record.is_compliant ? "Compliant" : "Non-compliant"} by override` } : {},
   )}${isReplaced && tag("overridden", "pencil")}${check?.unexpected && tag("not in template", "plus")}</div>
-<div class="meta"><span>${typeWordOf(record.attestation_type)}</span>${
+<div class="meta"><span>${typeWordOf(type)}</span>${
     artifact &&
     html`<span>${icon("package")}${
       print ? html`<a href="${to.artifact(trail.flow.name, print)}">${artifact}</a>` : artifact
