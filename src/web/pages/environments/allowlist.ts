@@ -128,7 +128,7 @@ class="sub">${fingerprint(
   )}</div></td><td class="fill"><span class="prose">${entry.description}</span><div class="sub"><span>by
 <bdi>${entry.user_name}</bdi></span></div></td><td class="r" data-l="Since">${time(entry.timestamp, now)}</td><td
 class="r"${end !== undefined && html` data-l="Until"`}>${until}</td>
-<td class="r"><span class="row-actions">${linkButton(here({ allow: entry.fingerprint }), "Change", {
+<td class="r"><span class="row-actions beside">${linkButton(here({ allow: entry.fingerprint }), "Change", {
     kind: "small",
   })}${linkButton(here({ disallow: entry.fingerprint }), "End…", { kind: "small" })}</span></td></tr>`;
 }

@@ -38,7 +38,7 @@ export async function artifactsTab(visit: Visit, flow: Flow): Promise<Html> {
       { text: "Artifact" },
       { text: "State", className: "w-st" },
       { text: "Trail" },
-      { text: "Commit", className: "hide-s" },
+      { text: "Commit", className: "hide-t" },
       { text: "Reported", isRight: true },
     ],
     row: artifactRow,
@@ -66,6 +66,6 @@ function artifactRow({ to, now }: Visit, artifact: Artifact): Html {
     sub: html`${fingerprint(artifact.fingerprint)}${causesLine(artifact)}`,
   });
   return html`<tr>${name}<td>${badge(stateOf(artifact.state))}</td><td class="fill">${trail}</td>
-<td class="hide-s">${commit(artifact.git_commit, artifact.commit_url)}</td>
+<td class="hide-t">${commit(artifact.git_commit, artifact.commit_url)}</td>
 <td class="r">${time(Number(artifact.created_at), now)}</td></tr>`;
 }
