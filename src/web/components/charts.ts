@@ -50,31 +50,39 @@ export const barList = (summary: string, bars: readonly (Counted | null)[]): Htm
 class="rows rows-dense">${links.reverse()}</ul></details>`;
 };
 
-const [WIDTH, HEIGHT] = [288, 116];
+const HEIGHT = 116;
+/** Of a chart in a side card; its text has the size that it is given as long as the card is as wide. */
+const SIDE_WIDTH = 288;
+/** Of a chart in a card of half the page. */
+export const HALF_WIDTH = 440;
 const [TOP, BASE] = [12, 92];
 const AXIS_WIDTH = 22;
 /** Digits of the axis above which it needs more room. */
 const DIGIT_WIDTH = 6;
 const RADIUS = 2;
 
-/** Bars over time. @param sentence says what the chart shows, for those who do not see it */
-export function barChart(bars: readonly Bar[], sentence: string): Html {
+/**
+ * Bars over time.
+ * @param sentence says what the chart shows, for those who do not see it
+ * @param width what it is drawn for, in pixels
+ */
+export function barChart(bars: readonly Bar[], sentence: string, width = SIDE_WIDTH): Html {
   const totals = bars.map(({ parts }) => parts.reduce((sum, { value }) => sum + value, 0));
   const most = totals.reduce((highest, total) => Math.max(highest, total), 1);
   const y = scaleLinear([0, most], [BASE, TOP]).nice(2);
   const ticks = y.ticks(2).filter((tick) => Number.isInteger(tick));
   const left = AXIS_WIDTH + Math.max(0, formatNumber(ticks.at(-1) ?? 0).length - 2) * DIGIT_WIDTH;
-  const x = scaleBand([...bars.keys()], [left, WIDTH]).padding(0.36);
+  const x = scaleBand([...bars.keys()], [left, width]).padding(0.36);
   const grid = ticks.map((tick) => {
     const at = Math.round(y(tick)) + 0.5;
-    return html`<line class="c-grid" x1="${left - 4}" x2="${WIDTH}" y1="${at}" y2="${at}"/><text class="c-text"
+    return html`<line class="c-grid" x1="${left - 4}" x2="${width}" y1="${at}" y2="${at}"/><text class="c-text"
 x="${left - 10}" y="${at + 3.5}" text-anchor="end">${formatNumber(tick)}</text>`;
   });
   // A long label of the last bar ends with the chart.
   const shiftOf = (label: string, index: number): number =>
     index < bars.length - 1
       ? 0
-      : Math.min(0, WIDTH - (x(index) ?? 0) - x.bandwidth() / 2 - (label.length * DIGIT_WIDTH) / 2);
+      : Math.min(0, width - (x(index) ?? 0) - x.bandwidth() / 2 - (label.length * DIGIT_WIDTH) / 2);
   const drawn = bars.map(({ label, parts, isCurrent, counted = null }, index) => {
     const at = round(x(index) ?? 0);
     const text =
@@ -87,7 +95,7 @@ height="${BASE}"`;
     return html`${counted === null ? bar : barLink(counted, slot, bar)}${text}`;
   });
   const role = roleOf(bars.some(({ counted = null }) => counted !== null));
-  return html`<svg class="chart" viewBox="0 0 ${WIDTH} ${HEIGHT}" role="${role}"
+  return html`<svg class="chart chart-bars" viewBox="0 0 ${width} ${HEIGHT}" role="${role}"
 aria-label="${sentence}">${grid}${drawn}</svg>`;
 }
 

@@ -9,7 +9,8 @@ import { STATUS_BY_ERROR } from "../../http/response.ts";
 import { inWords } from "./field-words.ts";
 import type { Content, Visit } from "./page.ts";
 
-type Words = { title: string; text(error: AppError): string; icon: IconName };
+type Place = Pick<Visit, "org" | "to" | "path" | "role">;
+type Words = { title: string; text(error: AppError, visit: Place): string; icon: IconName };
 
 const sentence = ({ message }: AppError): string => `${message}.`;
 
@@ -24,9 +25,11 @@ function whatIsMissing({ message }: AppError): string {
 const WORDS: Readonly<Partial<Record<ErrorCode, Words>>> = {
   forbidden: {
     title: "You have no access to this",
-    text: () =>
-      "The organization does not exist, or your role in it does not permit this. Ask an administrator of the " +
-      "organization, or switch to another one on your account page.",
+    text: (_error, { org, role }) =>
+      role === null
+        ? "The organization does not exist, or your role in it does not permit this. Ask an administrator of the " +
+          "organization, or switch to another one on your account page."
+        : `Your role in ${org} is ${role}, which does not permit this. Ask an administrator of ${org}.`,
     icon: "lock",
   },
   not_found: {
@@ -52,13 +55,13 @@ const WORDS: Readonly<Partial<Record<ErrorCode, Words>>> = {
 };
 
 /** The content of a page that was refused. */
-export function errorContent(visit: Pick<Visit, "org" | "to" | "path">, error: AppError): Content {
+export function errorContent(visit: Place, error: AppError): Content {
   const words = WORDS[error.code] ?? { title: "Something went wrong", text: sentence, icon: "alert" };
   const details = Object.entries(error.fields ?? {}).map(
     ([name, text]) => html`<li>${name.replaceAll("_", " ")}: ${inWords(text)}</li>`,
   );
   const home =
-    visit.org === "" || error.code === "forbidden"
+    visit.org === "" || (error.code === "forbidden" && visit.role === null)
       ? linkButton(visit.to.account(), "Your account", { icon: "person" })
       : linkButton(visit.to.organization(), "Overview", { icon: "home" });
   const search = error.code === "not_found" && visit.org !== "" && searchField(visit.to, lastPartOf(visit.path));
@@ -70,7 +73,7 @@ export function errorContent(visit: Pick<Visit, "org" | "to" | "path">, error: A
     main: html`<section class="card"><h1 class="vh">${words.title}</h1>${empty({
       icon: words.icon,
       title: words.title,
-      text: html`${words.text(error)}${details.length > 0 && html`<ul class="plain-list">${details}</ul>`}`,
+      text: html`${words.text(error, visit)}${details.length > 0 && html`<ul class="plain-list">${details}</ul>`}`,
       actions: [search, home],
     })}</section>`,
   };

@@ -258,7 +258,7 @@ test("each organization sees its own, admins alone, and their page says it in wo
   const page = await browser.get(`/${at.org}/settings/clients`);
   assert.is(page.status, 200);
   assert.not.ok(page.text.includes("<b>new</b>"));
-  assert.ok(visibleText(page).includes("Kosli/v2.60.1 ignored key <b>new</b> create_artifact 1"), visibleText(page));
+  assert.ok(visibleText(page).includes("Kosli/v2.60.1 ignored field <b>new</b> create_artifact 1"), visibleText(page));
 });
 
 test("at most 100 are kept; each organization has its share, and releases of the CLI come first", async () => {

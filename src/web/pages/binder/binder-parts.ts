@@ -314,9 +314,11 @@ class="full">${one.text}${detail !== null && subLine(html`${detail}`)}</td></tr>
     id: "changes",
     title: "Who changed what",
     total: changes.total,
-    note: html`${cut}${people && "without members, keys and records, which administrators read"}${
-      !people && cut === false && html`<a href="${to.changes()}">All changes</a>`
-    }`,
+    note: html`${cut}${
+      people
+        ? "without members, keys and records, which administrators read"
+        : "Members, keys and records are of the whole organization. "
+    }${!people && cut === false && html`<a href="${to.changes()}">All changes</a>`}`,
     body,
     nothing: "Nothing was changed.",
   };

@@ -129,7 +129,7 @@ function takeAlong(visit: Visit, { identifier: control }: Control): Html {
   const csv = `${to.api("controls", org, control, "decisions", "csv")}${asked}`;
   const about = { control, from: query.get("from"), to: query.get("to") };
   return html`<span class="right row">${downloadButton(csv, "CSV", "small")}${binderButton(visit, about, {
-    text: "Package…",
+    text: "Binder…",
     kind: "small",
   })}</span>`;
 }

@@ -1,6 +1,6 @@
 /** The period of a tab of a repository: its choice, and the counts in it as a chart. */
 import { DAY_S, parseIsoTime } from "../../../domain/time.ts";
-import { barChart, barList, countedIn } from "../../components/charts.ts";
+import { barChart, barList, countedIn, HALF_WIDTH } from "../../components/charts.ts";
 import { linkButton } from "../../components/layout.ts";
 import { formatNumber } from "../../components/state.ts";
 import { formatDate, formatUtc } from "../../components/time.ts";
@@ -101,6 +101,7 @@ export function frequencyChart(
   const chart = barChart(
     bars,
     `${what === "build" ? "Builds" : "Deployments"} a ${unit} from ${first} to ${last}: ${all} in all`,
+    HALF_WIDTH,
   );
   const counted = bars.map((bar) => bar.counted);
   return html`${chart}${barList(width === 1 ? "By day" : "By week", counted)}`;

@@ -16,7 +16,7 @@ export const clientsPage = page({
   async show(visit) {
     const inputs = await visit.call(listUnknownInputs);
     return settingsContent(visit, "clients", {
-      main: html`<p>A newer client may send keys that this server does not know. They are ignored, so that its reports
+      main: html`<p>A newer client may send fields that this server does not know. They are ignored, so that its reports
 still arrive, and listed here. Routes and kinds of attestations that it asks for are refused. A newer Assay may know
 them.</p>${card({
         id: "h-inputs",
@@ -34,7 +34,7 @@ const NOTHING = empty({
   text: "Everything that clients sent lately is known to this server. What they send now shows after a minute.",
 });
 
-const KINDS = { key: "ignored key", route: "refused route", attestation_kind: "refused kind" } as const;
+const KINDS = { key: "ignored field", route: "refused route", attestation_kind: "refused kind" } as const;
 
 const inputTable = (inputs: readonly Input[]): Html =>
   table({

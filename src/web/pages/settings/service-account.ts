@@ -101,7 +101,7 @@ async function showAccount(visit: Visit, created: string | null): Promise<Conten
 function keysCard(visit: Visit, account: Account, keys: readonly ShownKeyRow[]): Html {
   const { manages, issues } = rightsOver(visit, account);
   const list = keyTable(visit, keys, { mayRevoke: manages, mayRotate: issues });
-  const hint = `A key has the privilege of the account: ${account.privilege}. Rotate keys every 90 days.`;
+  const hint = `A key has the role of the account: ${account.privilege}. Rotate keys every 90 days.`;
   return html`${card({
     id: "h-keys",
     title: html`Keys of ${account.name} ${count(keys.length)}`,
@@ -117,7 +117,7 @@ const about = ({ now }: Visit, account: Account): Html =>
     body: padded(
       facts([
         ["Description", account.description && html`<bdi>${account.description}</bdi>`],
-        ["Privilege", account.privilege],
+        ["Role", account.privilege],
         ["Created", time(account.created_at, now)],
       ]),
     ),
@@ -137,7 +137,7 @@ function describe(visit: Visit, account: Account): Html {
     selectField(visit, {
       form: "describe",
       name: "privilege",
-      label: "Privilege",
+      label: "Role",
       value: account.privilege,
       choices: grantableChoices(visit.role),
       hint: "Applies to all keys of the account with their next request",

@@ -58,7 +58,7 @@ function showCreation(visit: Visit): Content {
   })}${selectField(visit, {
     form: "create",
     name: "privilege",
-    label: "Privilege",
+    label: "Role",
     value: choices.some(({ value }) => value === "member") ? "member" : "snapshotter",
     choices,
     hint: "At most your own role",
@@ -135,16 +135,15 @@ async function expiringKeys({ call, to, now }: Visit): Promise<Html | null> {
   if (keys.length === 0) return null;
   const rows = keys.slice(0, MAX_EXPIRING).map(
     (key) =>
-      html`<li>${icon("clock")}<div class="grow"><a class="name" href="${to.serviceAccount(key.service_account)}">${
+      html`<li>${icon("key")}<div class="grow"><a class="name" href="${to.serviceAccount(key.service_account)}">${
         key.service_account
       }</a> <bdi class="muted">${key.description}</bdi></div>
 <span class="st wait">${time(key.expires_at, now)}</span></li>`,
   );
   return card({
     id: "h-expiring",
-    title: "Keys expiring soon",
+    title: html`Keys expiring soon ${count(keys.length)}`,
     note: "rotate them before they end",
-    more: count(keys.length),
     body: html`<ul class="rows">${rows}</ul>`,
     foot: keys.length > MAX_EXPIRING && `${keys.length - MAX_EXPIRING} more are not shown.`,
   });
