@@ -257,7 +257,9 @@ function sbomDetails(record: TrailAttestation, { now }: Context): Details {
   const { format, createdAt, tools, subject, packages } = sbomSummaryOf(record);
   const made = createdAt === null ? Number.NaN : Date.parse(createdAt) / 1000;
   return {
-    rule: "An SBOM attestation is always compliant: it was recorded as reported, and not checked against the artifact.",
+    rule:
+      "An SBOM attestation is always compliant: it was recorded as reported, and nothing was checked against the " +
+      "artifact.",
     figures: facts([
       ["Format", describeFormat(format)],
       ["About", describeSubject(subject)],
