@@ -89,9 +89,9 @@ export function leadCell({
   const since = (seconds: number): string => formatSpan(Math.max(0, seconds));
   const value = isFirst
     ? html`${typeof lead === "number" ? since(lead) : html`<span class="muted">unknown</span>`}${
-        build !== null && html`<div class="sub nowrap">${since(build)} from build</div>`
+        build !== null && html`<div class="sub">${since(build)} from build</div>`
       }`
-    : html`<span class="muted nowrap">started before</span>`;
+    : html`<span class="muted">started before</span>`;
   return html`<td class="r num w-lead"${isFirst && html` data-l="${LEAD_TIME}"`}>${value}</td>`;
 }
 

@@ -89,7 +89,7 @@ export function pastEnvironmentRow(
   }`;
   const ran =
     index === 0
-      ? html`<span class="sub nowrap">no snapshot yet</span>`
+      ? html`<span class="sub">no snapshot yet</span>`
       : verdictBar({ compliant, failing, unknown }, (show) => to.environment(name, { show }), { isPast: true });
   return html`<tr>${nameCell({ href: to.environment(name), name: html`<bdi>${name}</bdi>`, sub, mark: typeIcon(type) })}
 <td>${badge(stateOfVerdict(environment.state))}</td><td class="w-seg seg-td">${ran}</td>
