@@ -89,7 +89,8 @@ function actionRow({ to, now }: Visit, action: ListedAction): Html {
     mark: icon("zap"),
   });
   const targets = [...new Set(action.targets.map(({ type }) => targetWord(type)))];
-  return html`<tr>${name}<td class="fill">${summary(places.map(place), 3)}<div class="sub">${action.type === "env" ? "environment" : "flow"}${places.length !== 1 && "s"}</div></td>
+  const kind = `${action.type === "env" ? "environment" : "flow"}${places.length === 1 ? "" : "s"}`;
+  return html`<tr>${name}<td class="fill">${summary(places.map(place), 3)}<div class="sub">${kind}</div></td>
 <td class="nowrap fill" data-l="To">${targets.join(", ")}</td>
 <td class="r">${lastMessage(action, now)}</td></tr>`;
 }
