@@ -154,9 +154,9 @@ export async function startServer(options: ServerOptions = {}) {
   if (options.from && options.directory !== undefined)
     writeFileSync(join(directory, "assay.db"), options.from.database);
   const { evidence: evidenceRoot, staging } = prepareDirectory(directory);
-  const clock = { at: options.from?.at ?? EPOCH };
   const { clockStep = 1, newSecret = makeSecret } = options;
-  const sources = { now: () => (clock.at += clockStep), newId: () => options.newId?.(clock.at) ?? newPublicId() };
+  const clock = { at: options.from?.at ?? EPOCH, step: clockStep };
+  const sources = { now: () => (clock.at += clock.step), newId: () => options.newId?.(clock.at) ?? newPublicId() };
   const opened =
     options.directory !== undefined
       ? openDatabase(directory, EPOCH)

@@ -2,13 +2,15 @@
  * The frame of the pages of the story in Chromium: a step that replaces content without a new document shows what a
  * full load of the same address shows, and keeps the place of the reader.
  */
-import type { Page } from "playwright-core";
+import type { BrowserContext, Page } from "playwright-core";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { PAGES } from "../screenshots/pages.ts";
 import { ADMIN } from "../story/story.ts";
+import { patternOf } from "../web/crawl.ts";
 import { inChromium } from "./chromium.ts";
 import { givePeople } from "./people.ts";
+import type { Person } from "./people.ts";
 
 const test = suite("integration/frame");
 const inBrowser = inChromium(test);
@@ -17,32 +19,57 @@ const { told, as, addressOf } = givePeople(test);
 /** The pages that the administrator sees. */
 const pages = PAGES.filter(({ as: user, isLarge = false }) => user === ADMIN && !isLarge);
 
+/** Their names by their addresses. Pages on which something is opened have the address of another. */
+async function namesByAddress(): Promise<Map<string, string>> {
+  const names = new Map<string, string>();
+  for (const photographed of pages) {
+    const address = await addressOf(photographed);
+    if (!names.has(address)) names.set(address, photographed.name);
+  }
+  return names;
+}
+
 /**
- * Functions of the page under test. `formAddress` is where a form leads as it stands, and `steps` lists the addresses
- * of links and filter forms that stay on the path of the page.
+ * Functions of the page under test, for the document of an address: `linksOf` and `formsOf` list [element, where it
+ * leads as it stands], `stepsOf` the addresses of those that stay on the path of the page.
  */
 const IN_PAGE = `
-const formAddress = (form) => {
-  const address = new URL(form.action);
-  address.search = new URLSearchParams(new FormData(form, form.querySelector("button[type=submit]"))).toString();
-  return address.href;
-};
 // Those that only add to a list are left out, and bars of charts, which load their page.
-const links = () => [...document.querySelectorAll("#frame a[href]:not([download], [data-hx-swap], svg *)")];
+const linksOf = (root, base) =>
+  [...root.querySelectorAll("#frame a[href]:not([download], [data-hx-swap], svg *)")]
+    .map((link) => [link, new URL(link.getAttribute("href"), base).href]);
 // One whose fields must be filled in first is no step yet.
-const forms = () => [...document.querySelectorAll("#frame form[method=get]:not([data-hx-boost=false])")]
-  .filter((form) => form.checkValidity());
-const steps = () => [...links().map(({ href }) => href), ...forms().map(formAddress)]
-  .map((address) => new URL(address))
-  .filter(({ pathname, search, hash }) => pathname === location.pathname && search !== location.search && hash === "")
-  .map(({ href }) => href);
+const formsOf = (root, base) =>
+  [...root.querySelectorAll("#frame form[method=get]:not([data-hx-boost=false])")]
+    .filter((form) => form.checkValidity())
+    .map((form) => {
+      const address = new URL(form.getAttribute("action") ?? "", base);
+      const fields = new FormData(form, form.querySelector("button[type=submit]"));
+      address.search = new URLSearchParams(fields).toString();
+      return [form, address.href];
+    });
+const stepsOf = (root, base) => {
+  const { pathname, search } = new URL(base);
+  return [...linksOf(root, base), ...formsOf(root, base)]
+    .map(([, address]) => new URL(address))
+    .filter((step) => step.pathname === pathname && step.search !== search && step.hash === "")
+    .map(({ href }) => href);
+};
 `;
+
+/** Lists the steps of the page with an address, without opening it. */
+const stepsAt = (address: string): string => `(async () => { ${IN_PAGE}
+  const response = await fetch(${JSON.stringify(address)}, { headers: { Accept: "text/html" } });
+  const root = new DOMParser().parseFromString(await response.text(), "text/html");
+  return { address: response.url, steps: stepsOf(root, response.url) };
+})()`;
 
 /** Follows the link or submits the form that leads to an address; returns "swapped" once the page shows what came. */
 const follow = (address: string): string => `(() => { ${IN_PAGE}
   const address = ${JSON.stringify(address)};
-  const link = links().find(({ href }) => href === address);
-  const form = forms().find((one) => formAddress(one) === address);
+  const leadsThere = ([, to]) => to === address;
+  const [link] = linksOf(document, location.href).find(leadsThere) ?? [];
+  const [form] = formsOf(document, location.href).find(leadsThere) ?? [];
   const { promise, resolve } = Promise.withResolvers();
   // The last listener knows whether scripts have taken the step over.
   for (const type of ["click", "submit"])
@@ -77,13 +104,10 @@ const SHOWN = `(() => {
   };
 })()`;
 
-type Compared = { swapped: number; problems: string[] };
 type Shown = { title: string; address: string; html: string };
 
-/** Sets the clock of the server, which goes on with every request, to the end of the story. */
-const standStill = (): void => {
-  told().server.clock.at = told().story.now;
-};
+// Tabs ask at the same time, and pages show how long ago something was.
+test.before(() => void (told().server.clock.step = 0));
 
 /** Where two texts begin to differ, for a message. */
 function difference(one: string, other: string): string {
@@ -93,71 +117,86 @@ function difference(one: string, other: string): string {
   return `...${around(one)}... instead of ...${around(other)}...`;
 }
 
-/** One step of each kind: of a path with a set of parameters and a tab. Other values take the same way. */
+/**
+ * One step of each kind: in an organization, of a page with a set of parameters and a tab. Other records and values
+ * take the same way. The organizations differ in what they have: the usual, nothing, and names and texts of every kind.
+ */
 function kindOf(step: string): string {
   const { pathname, searchParams } = new URL(step);
   const parameters = [...searchParams].map(([name, value]) =>
     /^(?:ask|tab|view)$/.test(name) ? `${name}=${value}` : name,
   );
-  return [pathname, ...parameters.sort()].join(" ");
+  return [pathname.split("/")[1], patternOf(pathname), ...parameters.sort()].join(" ");
 }
 
-/** The steps of a page that are of a kind not in `known`, which this adds. */
-async function newSteps(page: Page, known: Set<string>): Promise<string[]> {
-  const steps = (await page.evaluate(`(() => { ${IN_PAGE} return steps(); })()`)) as string[];
-  return steps.filter((step) => {
-    const kind = kindOf(step);
-    return !known.has(kind) && known.add(kind);
-  });
+type Walk = { name: string; address: string; steps: string[] };
+
+/** The pages of the story with the first step of each kind that they have. */
+async function planWalks(page: Page): Promise<Walk[]> {
+  const walks: Walk[] = [];
+  const known = new Set<string>();
+  for (const [from, name] of await namesByAddress()) {
+    const { address, steps } = (await page.evaluate(stepsAt(from))) as { address: string; steps: string[] };
+    const isNew = (step: string): boolean => !known.has(kindOf(step)) && known.add(kindOf(step)).size > 0;
+    walks.push({ name, address, steps: steps.filter(isNew) });
+  }
+  return walks.filter(({ steps }) => steps.length > 0);
 }
 
-/** Takes each new kind of step of a page in place, compares it with a full load, and returns what differs. */
-async function compareSteps(
-  page: Page,
-  from: { name: string; address: string },
-  known: Set<string>,
-): Promise<Compared> {
-  const compared: Compared = { swapped: 0, problems: [] };
-  await page.goto(from.address);
-  if ((await page.locator("#frame").count()) === 0) return compared;
-  for (const step of await newSteps(page, known)) {
-    const way = `${from.name} to ${new URL(step).search}`;
-    if (page.url() !== from.address) await page.goto(from.address);
-    standStill();
-    const outcome = await page.evaluate(follow(step));
+type Tabs = [tab: Page, beside: Page];
+/** Browsers at once: while one waits for the server, others need the processors. */
+const BROWSERS = 3;
+/** A tab that has seen a hundred pages takes gigabytes and seconds; a new one takes as long as a page. */
+const ITEMS_OF_TABS = 8;
+
+/** Has each item looked at in one of a few browsers, in two tabs; returns the problems of all. */
+async function inTabs<Item>(
+  items: Iterable<Item>,
+  findProblems: (tabs: Tabs, item: Item) => Promise<string[]>,
+): Promise<string[]> {
+  const problems: string[] = [];
+  const left = [...items];
+  const lookAtSome = async (context: BrowserContext): Promise<void> => {
+    const tabs: Tabs = [await context.newPage(), await context.newPage()];
+    for (const item of left.splice(0, ITEMS_OF_TABS)) problems.push(...(await findProblems(tabs, item)));
+    for (const tab of tabs) await tab.close();
+  };
+  const look = async ({ page }: Person): Promise<void> => {
+    while (left.length > 0) await lookAtSome(page.context());
+  };
+  await Promise.all(Array.from({ length: BROWSERS }, () => as(ADMIN, look, { hasStoryClock: true })));
+  return problems;
+}
+
+/** Loads an address in a tab. Scripts have run then; pictures and fonts may still be on their way. */
+const load = (page: Page, address: string) => page.goto(address, { waitUntil: "domcontentloaded" });
+
+/** Takes the steps of a page in place, compares each with a full load in the other tab, and returns what differs. */
+async function compareSteps([tab, beside]: Tabs, { name, address, steps }: Walk): Promise<string[]> {
+  const problems: string[] = [];
+  for (const step of steps) {
+    const way = `${name} to ${new URL(step).search}`;
+    await load(tab, address);
+    const outcome = await tab.evaluate(follow(step));
     if (outcome !== "swapped") {
-      compared.problems.push(`${way} ${outcome}`);
+      problems.push(`${way} ${outcome}`);
       continue;
     }
-    compared.swapped++;
-    const inPlace = (await page.evaluate(SHOWN)) as Shown;
-    standStill();
-    await page.goto(step);
-    const loaded = (await page.evaluate(SHOWN)) as Shown;
+    const inPlace = (await tab.evaluate(SHOWN)) as Shown;
+    await load(beside, step);
+    const loaded = (await beside.evaluate(SHOWN)) as Shown;
     for (const part of ["title", "address", "html"] as const)
-      if (inPlace[part] !== loaded[part])
-        compared.problems.push(`${way}: ${part} ${difference(inPlace[part], loaded[part])}`);
+      if (inPlace[part] !== loaded[part]) problems.push(`${way}: ${part} ${difference(inPlace[part], loaded[part])}`);
   }
-  return compared;
+  return problems;
 }
 
 inBrowser("a step that stays on its path shows what a full load of its address shows", async () => {
-  const known = new Set<string>();
-  const problems: string[] = [];
-  let swapped = 0;
-  // Each page has a tab of its own: one that has seen a hundred pages takes gigabytes and seconds.
-  for (const { name, ...photographed } of pages)
-    await as(
-      ADMIN,
-      async ({ page }) => {
-        const compared = await compareSteps(page, { name, address: await addressOf(photographed) }, known);
-        problems.push(...compared.problems);
-        swapped += compared.swapped;
-      },
-      { hasStoryClock: true },
-    );
-  assert.equal(problems, []);
-  assert.ok(swapped > 100, `${swapped} steps`);
+  let walks: Walk[] = [];
+  await as(ADMIN, async ({ page }) => void (walks = await planWalks(page)));
+  const count = walks.flatMap(({ steps }) => steps).length;
+  assert.ok(count > 300, `${count} steps`);
+  assert.equal(await inTabs(walks, compareSteps), []);
 });
 
 /** Where the reader is: how far the page is scrolled, whether its heading is covered, and what has the focus. */
@@ -268,22 +307,22 @@ function problemsOf(layout: Layout, width: number): string[] {
   return problems;
 }
 
-inBrowser("nothing overflows at any width; content, navigation and drawers have the widths that fit", () =>
-  as(ADMIN, async ({ page }) => {
-    const problems: string[] = [];
-    for (const photographed of pages) {
-      await page.goto(await addressOf(photographed));
-      if ((await page.locator("#frame").count()) === 0) continue;
-      for (const width of WIDTHS) {
-        await page.setViewportSize({ width, height: 800 });
-        const layout = (await page.evaluate(LAYOUT)) as Layout;
-        for (const problem of problemsOf(layout, width))
-          problems.push(`${photographed.name} at ${width} px: ${problem}`);
-      }
-    }
-    assert.equal(problems, []);
-  }),
-);
+/** Looks at a page in every width. */
+async function measure([tab]: Tabs, [address, name]: [string, string]): Promise<string[]> {
+  const problems: string[] = [];
+  await tab.goto(address);
+  if ((await tab.locator("#frame").count()) === 0) return problems;
+  for (const width of WIDTHS) {
+    await tab.setViewportSize({ width, height: 800 });
+    const layout = (await tab.evaluate(LAYOUT)) as Layout;
+    problems.push(...problemsOf(layout, width).map((problem) => `${name} at ${width} px: ${problem}`));
+  }
+  return problems;
+}
+
+inBrowser("nothing overflows at any width; content, navigation and drawers have the widths that fit", async () => {
+  assert.equal(await inTabs(await namesByAddress(), measure), []);
+});
 
 inBrowser("what lies beside an open drawer closes it", () =>
   as(

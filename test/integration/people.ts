@@ -1,5 +1,5 @@
 /** People of the story with the web interface open in Chromium. */
-import type { BrowserContextOptions, Page } from "playwright-core";
+import type { BrowserContext, BrowserContextOptions, Page } from "playwright-core";
 import type { Test } from "uvu";
 import * as assert from "uvu/assert";
 import type { PhotographedPage } from "../screenshots/pages.ts";
@@ -70,8 +70,8 @@ export function givePeople(test: Test) {
         await context.addCookies([
           { name: "assay", value: await cookieOf(user), url: server.url, httpOnly: true, sameSite: "Lax" },
         ]);
+        const complaints = listen(context, server.url);
         const page = await context.newPage();
-        const complaints = listen(page, server.url);
         let count = 0;
         let expected: RegExp | null = null;
         await page.goto(`${server.url}${path}`);
@@ -96,19 +96,19 @@ export function givePeople(test: Test) {
   };
 }
 
-/** Errors of the console and of scripts, violations of the policy, and requests to other hosts. */
-function listen(page: Page, origin: string): string[] {
+/** Errors of the console and of scripts, violations of the policy, and requests to other hosts, in any tab. */
+function listen(context: BrowserContext, origin: string): string[] {
   const complaints: string[] = [];
-  page.on("pageerror", (error) => complaints.push(String(error)));
-  page.on("dialog", (dialog) => {
+  context.on("weberror", (error) => complaints.push(String(error.error())));
+  context.on("dialog", (dialog) => {
     complaints.push(`a dialog says ${dialog.message()}`);
     void dialog.dismiss();
   });
-  page.on("request", (request) => {
+  context.on("request", (request) => {
     if (!request.url().startsWith(origin) && !/^(?:data|blob|about):/.test(request.url()))
       complaints.push(`asks ${request.url()}`);
   });
-  page.on("console", (message) => {
+  context.on("console", (message) => {
     const isAboutStatus = message.text().startsWith("Failed to load resource: the server responded");
     // A fixed clock is a script, which the sandbox of a preview refuses as it refuses every script.
     const isAboutClock = message.text().startsWith("Blocked script execution") && /\/evidence\?/.test(message.text());
