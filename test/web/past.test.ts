@@ -303,7 +303,7 @@ test("an artifact shows where it ran then", async () => {
   assert.match(await of("/artifacts", given.failing), "No artifact had been reported");
   assert.match(await of(page, reported), "It had not run anywhere yet.");
   const shown = await of(page, ran);
-  assert.match(shown, /Verdicts then .*production Docker, ran #3 /);
+  assert.match(shown, /Verdicts then .*production Docker, ran in #3 /);
   assert.match(shown, "Where it ran");
   assert.not.match(shown, /Would fail|Audit package/);
   assert.match(await of(page, given.failing), "The artifact was reported after that moment.");

@@ -42,12 +42,20 @@ const PastArtifact = named(
         snapshot_index: Type.Integer({ description: "The snapshot in force then" }),
         is_compliant: Nullable(Type.Boolean({ description: "The stored verdict; null: unknown" })),
       }),
-      { description: `Where it ran at that moment; at most ${MAX_NAMED}` },
+      { description: `Where it ran at that moment, what fails first, then what is unknown; at most ${MAX_NAMED}` },
     ),
-    ran_in_more: Type.Boolean({ description: "Whether it may have run in further environments" }),
+    ran_in_total: Nullable(
+      Type.Integer({
+        description:
+          `In how many environments it ran; null where it runs or ran in more than ${MAX_ENVIRONMENTS}: then ` +
+          `\`ran_in\` is of the first ${MAX_ENVIRONMENTS} of them, and one that is left out may be worse`,
+      }),
+    ),
   }),
 );
 type Artifact = Static<typeof PastArtifact>;
+
+const WORST_FIRST: readonly (boolean | null)[] = [false, null, true];
 
 function presentArtifact({ store, organization }: LargeReadContext, row: PastArtifactRow, at: number): Artifact {
   const { environments, hasMore } = store.artifactLocations.listRuns(
@@ -64,6 +72,8 @@ function presentArtifact({ store, organization }: LargeReadContext, row: PastArt
     const { environment_name, last_snapshot_index: snapshot_index, compliant } = worst ?? first;
     return [{ environment_name, snapshot_index, is_compliant: fromSqlBoolean(compliant) }];
   });
+  // What is left out may not be worse than what is named: three compliant ones would read as "compliant everywhere".
+  ran.sort((one, other) => WORST_FIRST.indexOf(one.is_compliant) - WORST_FIRST.indexOf(other.is_compliant));
   return {
     artifact_id: row.public_id,
     name: row.filename,
@@ -74,7 +84,7 @@ function presentArtifact({ store, organization }: LargeReadContext, row: PastArt
     commit_url: row.commit_url || null,
     reported_at: row.created_at,
     ran_in: ran.slice(0, MAX_NAMED),
-    ran_in_more: hasMore || ran.length > MAX_NAMED,
+    ran_in_total: hasMore ? null : ran.length,
   };
 }
 

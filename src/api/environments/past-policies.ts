@@ -1,5 +1,6 @@
 /** The policies of an organization as of a moment: the versions of then, and where they were in force. */
 import { Type } from "typebox";
+import type { Static } from "typebox";
 import { NO_BODY } from "../../http/operation.ts";
 import { presentPagination } from "../../http/pagination.ts";
 import { Closed, Nullable, named } from "../../http/schema.ts";
@@ -23,12 +24,20 @@ const PastPolicyVersion = named(
     version: Nullable(Type.Integer({ description: "The latest one at that moment; null before the first" })),
     stored_at: Nullable(Type.Number({ description: "Epoch seconds of that version" })),
     stored_by: Nullable(Type.String()),
-    environments: Type.Array(Type.String(), {
-      description: `Those in whose snapshots the policy was in force; at most ${MAX_NAMED}`,
-    }),
+    environments: Type.Array(
+      Closed({
+        environment_name: Type.String(),
+        version: Nullable(
+          Type.Integer({ description: "The one in force there, that of its latest evaluation; null: not readable" }),
+        ),
+      }),
+      { description: `Those in whose snapshots the policy was in force; at most ${MAX_NAMED}` },
+    ),
     environment_count: Type.Integer(),
   }),
 );
+
+type Place = Static<typeof PastPolicyVersion>["environments"][number];
 
 export const listPastPolicies = largeRead({
   id: "list_past_policies",
@@ -62,12 +71,14 @@ export const listPastPolicies = largeRead({
     const policies = findPolicies(context, environments);
     // Whether a policy was in force there is not known.
     const isDamaged = [...policies.values()].some((all) => all.some(({ version }) => version === null));
-    const usersOf = ({ name }: PastPolicyRow): string[] =>
+    const usersOf = ({ name }: PastPolicyRow): Place[] =>
       environments
-        .filter(({ id }) => policies.get(id)?.some((one) => one.name === name))
-        .map(({ name: environment }) => environment)
-        .sort()
-        .concat(isDamaged ? [UNREADABLE] : []);
+        .flatMap(({ id, name: environment }) => {
+          const own = policies.get(id)?.find((one) => one.name === name);
+          return own ? [{ environment_name: environment, version: own.version }] : [];
+        })
+        .sort((one, other) => (one.environment_name < other.environment_name ? -1 : 1))
+        .concat(isDamaged ? [{ environment_name: UNREADABLE, version: null }] : []);
     return {
       status: 200,
       body: {

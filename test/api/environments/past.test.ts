@@ -160,7 +160,8 @@ test("a policy has its version of then, and the environments in which it was in 
         environment_count,
       }),
     );
-  const first = { name: "provenance", version: 1, environments: [production], environment_count: 1 };
+  const inForce = { environment_name: production, version: 1 };
+  const first = { name: "provenance", version: 1, environments: [inForce], environment_count: 1 };
   assert.equal(await of(unknown - 1), []);
   assert.equal(await of(failing), [first]);
   assert.equal(await of(later), [
@@ -209,6 +210,42 @@ test("an artifact is listed once it was reported, with where it ran then", async
   assert.equal(await runs(exited), [{ is_running: false, snapshot_index: 1, ended: [true] }]);
   const wrong = `/artifacts/${at.org}/fingerprint/${PRINTS[0]}/runs?at=yesterday`;
   assert.is((await server.call("GET", wrong, { key: at.key })).status, 400);
+});
+
+test("an artifact names the environments with the worst verdicts, and counts all of them", async () => {
+  const at = server.given.org();
+  await server.given.flow(at, { name: "payments" });
+  await server.given.trail(at, { flow: "payments", name: "release-1" });
+  await server.given.artifact(at, { flow: "payments", trail: "release-1", name: "app", fingerprint: PRINTS[0] });
+  await server.given.policy(at, { name: "provenance", yaml: POLICY });
+  await server.given.policy(at, {
+    name: "tested",
+    yaml: "artifacts:\n  attestations:\n    - name: unit\n      type: junit\n",
+  });
+  const run = (policy: string | null): string => {
+    const name = world.environment(at);
+    if (policy !== null) world.attach(at, name, policy);
+    world.report(at, name, [running("app", PRINTS[0])]);
+    return name;
+  };
+  const compliant = ["provenance", "provenance", "provenance"].map(run);
+  const three = pass(60);
+  const unknown = run(null);
+  const failing = run("tested");
+  const five = pass(60);
+  const of = async (moment: number) => {
+    const [{ ran_in: ran, ran_in_total: total }] = (await read(at, "artifacts", moment))["data"];
+    return { ran: ran.map((one: any) => [one.environment_name, one.is_compliant]), total };
+  };
+  assert.equal(await of(three), { ran: compliant.map((name) => [name, true]), total: 3 });
+  const worst = [
+    [failing, false],
+    [unknown, null],
+    [compliant[0], true],
+  ];
+  assert.equal(await of(five), { ran: worst, total: 5 });
+  for (let more = 0; more < 4; more++) run(null);
+  assert.is((await of(pass(60))).total, null, "further environments are not looked at");
 });
 
 test("artifacts come in pages, newest first", async () => {

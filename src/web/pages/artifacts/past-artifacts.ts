@@ -79,12 +79,19 @@ function artifactRow({ to, now }: Visit, artifact: Artifact): Html {
         artifact.fingerprint,
       )}"><bdi>${environment}</bdi></a></div>`,
   );
-  const more = artifact.ran_in_more && html`<span class="sub">and maybe further ones</span>`;
+  const total = artifact.ran_in_total;
+  const rest = (total ?? 0) - places.length;
+  const more =
+    total === null ? "Perhaps in others, which were not looked at" : rest > 0 && `and ${formatNumber(rest)} more`;
+  const where =
+    ran.length > 0 || more
+      ? html`${ran}${more && html`<span class="sub">${more}</span>`}`
+      : html`<span class="muted">nowhere</span>`;
   const below =
     trail === null
       ? html`<div class="sub">of the flow</div>`
       : html`<div class="sub"><bdi class="cut">${trail}</bdi></div>`;
-  return html`<tr>${name}<td>${ran.length > 0 ? html`${ran}${more}` : html`<span class="muted">nowhere</span>`}</td>
+  return html`<tr>${name}<td>${where}</td>
 <td class="flow fill"><bdi class="cut">${flow}</bdi>${below}</td><td
 class="hide-m">${commit(artifact.git_commit, artifact.commit_url ?? "")}</td>
 <td class="r">${time(artifact.reported_at, now)}</td></tr>`;
@@ -106,7 +113,7 @@ export function verdictsThen({ to }: Visit, identity: string, runs: Runs): Html 
       href: to.snapshot(name, index),
       name: html`<bdi>${name}</bdi>`,
       mark: typeIcon(type),
-      sub: `${typeName(type)}, ${isRunning ? "ran" : "had run until"} #${index}`,
+      sub: `${typeName(type)}, ${isRunning ? "ran in" : "had run until"} #${index}`,
     })}<td>${badge(stateOfVerdict(isCompliant))}</td><td class="r">${why}</td></tr>`;
   });
   const rest = environments.length - rows.length;

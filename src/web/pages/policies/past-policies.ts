@@ -52,12 +52,14 @@ function policyRow({ to, now }: Visit, policy: PastPolicy): Html {
   });
   const version = policy.version === null ? html`<span class="muted">No text</span>` : tag(`v${policy.version}`);
   const rest = policy.environment_count - policy.environments.length;
-  const users = policy.environments.map((environment, at) => {
+  const users = policy.environments.map(({ environment_name: environment, version }, at) => {
     // What stands for a damaged record is a sentence.
     const place = environment.includes(" ")
       ? environment
       : html`<a href="${to.environment(environment)}"><bdi>${environment}</bdi></a>`;
-    return html`${at > 0 && ", "}${place}`;
+    // An environment keeps the version with which it was evaluated until its next evaluation.
+    const own = version !== null && version !== policy.version && ` (v${version})`;
+    return html`${at > 0 && ", "}${place}${own}`;
   });
   return html`<tr>${name}<td>${version}</td><td class="fill" data-l="In force in">${
     users.length === 0 ? html`<span class="muted">no environment</span>` : users
