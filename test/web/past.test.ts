@@ -194,7 +194,8 @@ test("the period of an audit binder ends at the moment, unless the address says 
   const binder = async (more: string): Promise<string> =>
     visibleText(await then(given, `/audit-binder?environment=production${more}`));
   assert.match(await binder(""), new RegExp(`to ${end}, UTC`));
-  assert.match(await binder(""), "This page shows the present.");
+  assert.match(await binder(""), "The period ends at that moment. The page tells it as it is known now.");
+  assert.match(await binder(`&to=${text(given.end)}`), "This page shows the present.");
   assert.not.match(await binder(`&to=${text(given.end)}`), new RegExp(`to ${end}, UTC`));
 });
 

@@ -147,6 +147,8 @@ export type Content = {
   timePath?: string;
   /** Moments that the page knows, for the menu with the time. */
   moments?: readonly { text: string; at: number }[];
+  /** What a page of the present says about itself as of a moment, in place of the sentence that all have. */
+  presentNote?: string;
   /** Whether the page loads the editor for policies and templates. */
   hasEditor?: boolean;
   /** 200 unless given. */

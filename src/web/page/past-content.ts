@@ -28,7 +28,10 @@ export async function showThen(
   if (page.past === undefined) return { visit: then, content: notKeptContent(then) };
   const content = await contentOf(page, then);
   if (page.past === "then" || "raw" in content) return { visit: then, content };
-  return { visit: then, content: { ...content, main: html`${presentNote(PRESENT)}${content.main}` } };
+  return {
+    visit: then,
+    content: { ...content, main: html`${presentNote(content.presentNote ?? PRESENT)}${content.main}` },
+  };
 }
 
 const PRESENT = "This page shows the present. What it leads to is as of that moment.";

@@ -52,9 +52,14 @@ ${what}</b>${note}</span></summary>${table({ caption: `${caption}, continued`, c
 }
 
 export function missingPart(visit: Visit, { missing, subject }: ShownBinder): BinderPart {
-  const title = { control: "Without a decision", environment: "Not compliant", flow: "Trails that are not compliant" };
+  const title = {
+    control: "Without a decision",
+    environment: "Not compliant or unknown",
+    flow: "Trails that are not compliant",
+  };
+  const began = subject.kind === "flow" ? "Begun" : "Since";
   const columns = [
-    { text: "Since, UTC", ...TIME },
+    { text: `${began}, UTC`, ...TIME },
     { text: subject.kind === "flow" ? "Trail" : "Artifact" },
     { text: "State", className: "cw-144" },
     { text: "Details" },
@@ -75,7 +80,7 @@ export function missingPart(visit: Visit, { missing, subject }: ShownBinder): Bi
     const allowed =
       allowlist &&
       subLine(html`${allowlist.reason} (allowed by ${allowlist.by}${until !== null && `, until ${formatUtc(until)}`})`);
-    return html`<tr><td data-l="Since">${utcTime(gap.since)}</td><td class="lead">${nameLink(
+    return html`<tr><td data-l="${began}">${utcTime(gap.since)}</td><td class="lead">${nameLink(
       address,
       artifact ?? trail ?? "",
     )}${where}</td><td>${badge(state, word === undefined ? {} : { word })}</td><td class="full">${causesLine(
@@ -146,11 +151,10 @@ export function verdictsPart({ to }: Visit, { verdicts, subject }: ShownBinder):
         : html`<a href="${to.snapshot(subject.name, first)}">#${first}</a>${
             last !== null && last !== first && html` to <a href="${to.snapshot(subject.name, last)}">#${last}</a>`
           }`;
-    const word = one.compliant === null ? "No verdict" : undefined;
     return html`<tr><td data-l="From">${utcTime(one.since)}</td><td data-l="To">${moment(
       one.until,
       "at the end",
-    )}</td><td>${plainState(stateOfVerdict(one.compliant), word)}</td><td data-l="Snapshots">${range}</td><td class="r"
+    )}</td><td>${plainState(stateOfVerdict(one.compliant))}</td><td data-l="Snapshots">${range}</td><td class="r"
 data-l="Failing at most">${formatNumber(one.non_compliant_artifacts)}</td></tr>`;
   });
   const { total } = verdicts;

@@ -63,7 +63,7 @@ export const binderPage = page({
 
 const SECTIONS = { control: "controls", environment: "environments", flow: "flows" } as const;
 
-function contentOf({ to }: Visit, { kind, name }: Asked): Omit<Content, "main"> {
+function contentOf({ to, query }: Visit, { kind, name }: Asked): Omit<Content, "main"> {
   const ways = {
     control: [{ text: "Controls", href: to.controls() }],
     environment: [{ text: "Environments", href: to.environments() }],
@@ -73,6 +73,9 @@ function contentOf({ to }: Visit, { kind, name }: Asked): Omit<Content, "main"> 
   return {
     title: "Audit binder",
     crumb: "Audit binder",
+    ...((query.get("to") ?? "") === ""
+      ? { presentNote: "The period ends at that moment. The page tells it as it is known now." }
+      : {}),
     section: name === "" ? null : SECTIONS[kind],
     crumbs: name === "" ? [] : [...ways[kind], { text: name, href: own[kind] }],
   };
@@ -108,7 +111,7 @@ function shown(visit: Visit, { asked, binder, json }: Shown): Html {
   const { subject } = binder;
   const download = `${to.api("audit-binder", org, "package")}${queryText(queryOf(asked))}`;
   const head = pageHead({
-    above: `Audit binder of ${subject.kind} ${subject.name}`,
+    above: `Audit binder of ${subject.kind}${subject.name === subject.title ? "" : ` ${subject.name}`}`,
     title: html`<bdi>${subject.title}</bdi>`,
     sub: subject.description,
     meta: [
@@ -170,7 +173,6 @@ function lengthNote({ here, query }: Visit, parts: readonly BinderPart[]): Html 
 function figuresOf({ subject, figures: of, evidence }: ShownBinder): Html {
   const value = (name: keyof ShownBinder["figures"]): number => of[name] ?? 0;
   const shown = (name: keyof ShownBinder["figures"]): string => formatNumber(value(name));
-  const bad = (count: number) => (count > 0 ? ("bad" as const) : ("" as const));
   if (subject.kind === "control") {
     const [releases, decided, without] = [
       value("releases"),
@@ -195,26 +197,7 @@ function figuresOf({ subject, figures: of, evidence }: ShownBinder): Html {
       },
     ]);
   }
-  if (subject.kind === "environment") {
-    const [good, wrong, unknown] = [
-      value("seconds_compliant"),
-      value("seconds_non_compliant"),
-      value("seconds_unknown"),
-    ];
-    const length = good + wrong + unknown;
-    return figures([
-      { label: "Compliant", value: `${shareOf(good, length)} %`, note: "of the time", href: "#verdicts" },
-      { label: "Non-compliant", value: `${shareOf(wrong, length)} %`, state: bad(wrong), href: "#verdicts" },
-      { label: "Without a verdict", value: `${shareOf(unknown, length)} %`, href: "#verdicts" },
-      {
-        label: "Not compliant at their start",
-        value: shown("starts_not_compliant"),
-        state: bad(value("starts_not_compliant")),
-        note: `of ${shown("starts")} starts`,
-        href: "#missing",
-      },
-    ]);
-  }
+  if (subject.kind === "environment") return environmentFigures(of);
   return figures([
     { label: "Trails", value: shown("trails"), href: "#trails" },
     { label: "Compliant", value: shown("trails_compliant"), href: "#trails" },
@@ -225,5 +208,27 @@ function figuresOf({ subject, figures: of, evidence }: ShownBinder): Html {
       href: "#missing",
     },
     { label: "Evidence files", value: formatNumber(evidence.total), href: "#evidence" },
+  ]);
+}
+
+const bad = (count: number): "bad" | "" => (count > 0 ? "bad" : "");
+
+function environmentFigures(of: ShownBinder["figures"]): Html {
+  const value = (name: keyof ShownBinder["figures"]): number => of[name] ?? 0;
+  const shown = (name: keyof ShownBinder["figures"]): string => formatNumber(value(name));
+  const [good, wrong, unknown] = [value("seconds_compliant"), value("seconds_non_compliant"), value("seconds_unknown")];
+  const length = good + wrong + unknown;
+  return figures([
+    { label: "Compliant", value: `${shareOf(good, length)} %`, note: "of the time", href: "#verdicts" },
+    { label: "Non-compliant", value: `${shareOf(wrong, length)} %`, state: bad(wrong), href: "#verdicts" },
+    { label: "Unknown", value: `${shareOf(unknown, length)} %`, href: "#verdicts" },
+    {
+      label: "Without a compliant verdict at start",
+      value: shown("starts_not_compliant"),
+      // They may all be unknown: red only where something failed.
+      state: wrong > 0 ? bad(value("starts_not_compliant")) : "",
+      note: `of ${shown("starts")} starts`,
+      href: "#missing",
+    },
   ]);
 }
