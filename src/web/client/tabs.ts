@@ -2,7 +2,7 @@
 const NEIGHBOUR_PX = 48;
 
 export function showCurrentTabs(): void {
-  for (const tab of document.querySelectorAll<HTMLElement>(".tabs > [aria-current]")) {
+  for (const tab of document.querySelectorAll<HTMLElement>(":is(.tabs, .states) > [aria-current]")) {
     const row = tab.parentElement as HTMLElement;
     row.scrollLeft = tab.offsetLeft - row.offsetLeft - NEIGHBOUR_PX;
   }

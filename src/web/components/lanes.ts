@@ -25,6 +25,8 @@ const MIN_WIDTH = 0.5;
 export const MIN_LINK_WIDTH = 10;
 /** Percent from the ends in which a label of the axis would cover the one of the end. */
 const END_LABELS = 14;
+/** The same for a start that is a time with its zone. */
+const START_LABEL_UTC = 18;
 /** The same for the start of a narrow axis; the style sheet says what is narrow. */
 const START_LABEL_NARROW = 28;
 
@@ -40,11 +42,11 @@ export function lanes(
     .range([0, 100])
     .clamp(true);
   const at = (seconds: number): number => scale(seconds * 1000);
+  const isShort = now - from < 2 * DAY;
   const ticks = scale
     .ticks(TICKS)
     .map((date) => ({ seconds: date.getTime() / 1000, x: scale(date) }))
-    .filter(({ x }) => x > END_LABELS && x < 100 - END_LABELS);
-  const isShort = now - from < 2 * DAY;
+    .filter(({ x }) => x > (isShort ? START_LABEL_UTC : END_LABELS) && x < 100 - END_LABELS);
   const label = (seconds: number): string =>
     isShort ? new Date(seconds * 1000).toISOString().slice(11, 16) : formatDate(seconds, now);
   const grid = ticks.map(({ x }) => html`<line class="c-grid" x1="${percent(x)}" x2="${percent(x)}" y1="0" y2="20"/>`);
