@@ -206,7 +206,7 @@ test("the overview says what fails and why, and escapes what was reported", asyn
     "unit-tests",
     "1 running , 1 failing",
     "No trail that changed in the last 7 days is incomplete or non-compliant.",
-    "1 trail · latest compliant",
+    "1 trail · changed last: compliant",
   ])
     assert.ok(text.includes(part), `${part} in ${text}`);
   assert.not.match(page.text, /<script>alert/);

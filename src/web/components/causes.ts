@@ -1,5 +1,6 @@
 /** Why something is not compliant, on one line that begins with what decided; names in bold. */
 import { groupCauses, namedSubjects, separatorBefore } from "../../domain/compliance/cause-words.ts";
+import { plural } from "./state.ts";
 import { html } from "../html.ts";
 import type { Html, Value } from "../html.ts";
 
@@ -29,7 +30,7 @@ export function causesLine(
   const [reason] = reasons;
   if (groups.length === 0 && reason !== undefined) groups.push(reason);
   if (groups.length === 0) return null;
-  if (further > 0) groups.push(html`<span class="muted">${further} more</span>`);
+  if (further > 0) groups.push(html`<span class="muted">${plural(further, "more reason")}</span>`);
   const separated = groups.map((group, index) => html`${index > 0 && SEPARATOR}${group}`);
   return html`<div class="causes">${separated}${after && html`${SEPARATOR}<span class="muted">${after}</span>`}</div>`;
 }

@@ -92,7 +92,7 @@ export function leadCell({
         build !== null && html`<div class="sub">${since(build)} from build</div>`
       }`
     : html`<span class="muted">started before</span>`;
-  return html`<td class="r num w-lead"${isFirst && html` data-l="${LEAD_TIME}"`}>${value}</td>`;
+  return html`<td class="r num w-lead" data-l="${LEAD_TIME}">${value}</td>`;
 }
 
 /** Ranges of lead times, each up to a number of seconds. */

@@ -42,7 +42,7 @@ const PLACES: Readonly<Record<ListName, Place>> = {
   changes: { text: "Changes", icon: "pulse", path: ["changes"], href: (to, rest) => to.changes(rest) },
   deployments: { text: "Deployments", icon: "rocket", path: ["deployments"], href: (to, rest) => to.deployments(rest) },
   flows: { text: "Flows", icon: "workflow", path: ["flows"], href: (to, rest) => to.flows(rest) },
-  trails: { text: "Trails", icon: "git-commit", path: ["flows", "{flow}"], tabs: [null, "trails"], href: of("flow") },
+  trails: { text: "Trails", icon: "history", path: ["flows", "{flow}"], tabs: [null, "trails"], href: of("flow") },
   "flow-artifacts": {
     text: "Artifacts of a flow",
     icon: "package",
@@ -65,7 +65,7 @@ const PLACES: Readonly<Record<ListName, Place>> = {
   },
   events: {
     text: "Events of an environment",
-    icon: "history",
+    icon: "log",
     path: ["environments", "{env}"],
     tabs: ["events"],
     href: of("environment", "events"),

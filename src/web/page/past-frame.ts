@@ -28,12 +28,14 @@ export function momentForm(
   const invalid = problem !== null && html` aria-invalid="true"`;
   return html`<form method="get" action="${to.path(timePath.slice(1))}">${kept}<label for="${id}">Show everything as
 of</label><div class="field-go"><input class="field" id="${id}" type="text" name="at" value="${value}" maxlength="300"
-placeholder="2026-10-12 09:00" autocomplete="off" required aria-describedby="${id}-hint${
-    problem !== null && html` ${id}-error`
+placeholder="2026-10-12 09:00" autocomplete="off" required aria-describedby="${id}-${
+    problem === null ? "hint" : "error"
   }"${invalid}><button class="btn btn-primary" type="submit">Go</button></div>${
-    problem !== null && html`<p class="field-error" id="${id}-error">${icon("alert-fill", "12")}${problem}</p>`
-  }<p class="hint" id="${id}-hint">A date, a time in UTC, or an expression: <code>2.days.ago</code>,
-<code>12hours</code>, <code>production#172</code></p></form>`;
+    problem === null
+      ? html`<p class="hint" id="${id}-hint">A date, a time in UTC, or an expression: <code>2.days.ago</code>,
+<code>12hours</code>, <code>prod#12</code></p>`
+      : html`<p class="field-error" id="${id}-error">${icon("alert-fill", "12")}${problem}</p>`
+  }</form>`;
 }
 
 /** This page at another moment, or what stands for it there. @param seconds null for the present */

@@ -109,7 +109,7 @@ function artifactsCard(
     rows.length === 0
       ? isSearched
         ? noMatch(visit)
-        : nothing(visit, show)
+        : nothing(visit, { show, unknown })
       : table({
           caption: `Artifacts of snapshot ${snapshot.index}`,
           columns: [
@@ -135,7 +135,14 @@ const noMatch = ({ here }: Visit): Html =>
     actions: linkButton(here({ search: null, show: null }), "Clear filters"),
   });
 
-function nothing({ here }: Visit, show: Show): Html {
+function nothing({ here }: Visit, { show, unknown }: { show: Show; unknown: number }): Html {
+  if (show === "failing" && unknown > 0)
+    return empty({
+      icon: "question",
+      title: "Nothing is known to fail",
+      text: `No artifact is non-compliant; ${formatNumber(unknown)} ${unknown === 1 ? "is" : "are"} unknown.`,
+      actions: linkButton(here({ show: "unknown" }), "Show what is unknown"),
+    });
   const texts: Readonly<Record<Show, { title: string; text: string; icon: IconName }>> = {
     all: { title: "Nothing runs", text: "The reporter found no artifact in this environment.", icon: "package" },
     failing: {

@@ -2,7 +2,7 @@
 import { presentPagination } from "../../../http/pagination.ts";
 import { listDeployments } from "../../../api/environments/deployments.ts";
 import { deploymentTable, leadTimeCard } from "../../components/deployments.ts";
-import { empty } from "../../components/layout.ts";
+import { empty, linkButton } from "../../components/layout.ts";
 import { pageOf, pager } from "../../components/lists.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
@@ -28,6 +28,7 @@ export async function deploymentsTab(visit: Visit, flow: Flow): Promise<Html> {
       icon: "rocket",
       title: `No deployments in the last ${WINDOW_DAYS} days`,
       text: "A deployment is recorded when an environment reports that an artifact of this flow began to run.",
+      actions: linkButton(visit.to.environments(), "Environments"),
     })}</section>`;
   const newest = await call(listDeployments, {
     query: { flow_name: flow.name, page: 1, per_page: MAX_POINTS, start_ts: from, first_starts: true },

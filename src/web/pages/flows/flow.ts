@@ -6,6 +6,7 @@ import { tagChangeOf, tagForms, tagList } from "../../components/tags.ts";
 import { asksForPreview, typedForm } from "../../components/editor.ts";
 import { askPreview, isUnseen, turnsNothing } from "../../components/impact.ts";
 import { pageHead, tabs } from "../../components/layout.ts";
+import { icon } from "../../components/icon.ts";
 import { tag } from "../../components/state.ts";
 import { time } from "../../components/time.ts";
 import { html } from "../../html.ts";
@@ -44,7 +45,10 @@ async function show(visit: Visit): Promise<Content> {
     title: html`<bdi>${flow.name}</bdi>`,
     state: [tag(flow.visibility), isArchived && tag("archived", "archive")],
     sub: flow.description,
-    meta: [tagList(flow.tags), flow.last_deployment_at && html`deployed ${time(flow.last_deployment_at, now)}`],
+    meta: [
+      tagList(flow.tags),
+      flow.last_deployment_at && html`${icon("rocket")}deployed ${time(flow.last_deployment_at, now)}`,
+    ],
     actions: [binderButton(visit, { flow: flow.name })],
   });
   const items = shown.map(({ key, text }) => ({

@@ -140,7 +140,7 @@ const showList = listPage({
       ],
     },
   ],
-  columns: [{ text: "Name" }, { text: "Latest trail", className: "w-st" }, { text: "Active", isRight: true }],
+  columns: [{ text: "Name" }, { text: "Last changed trail", className: "w-st" }, { text: "Active", isRight: true }],
   row: flowRow,
   empty: {
     icon: "workflow",

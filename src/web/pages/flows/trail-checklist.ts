@@ -123,7 +123,7 @@ function checklistFilters(visit: Visit, { pagination, states }: Checklist, isByS
     ],
     keep: ["order"],
     total: pagination.total,
-    what: `${pagination.total === 1 ? "check" : "checks"}, ${isByState ? "failing first" : "as in the template"}`,
+    what: `${pagination.total === 1 ? "check" : "checks"}, ${isByState ? "failing first" : "by artifact"}`,
   });
 }
 

@@ -246,8 +246,8 @@ function nameOf(
 ): Html {
   const label = artifactName(name);
   return build && fingerprint !== ""
-    ? html`<a class="name" href="${to.artifact(build.flow_name, fingerprint)}">${label}</a>`
-    : html`<span class="name">${label}</span>`;
+    ? html`<a class="name cut" href="${to.artifact(build.flow_name, fingerprint)}">${label}</a>`
+    : html`<span class="name cut">${label}</span>`;
 }
 
 const step = (before: string, after: string): Html =>
@@ -292,7 +292,7 @@ function policyRow(
   const { name, change, before, after } = policy;
   const label = html`<a class="name" href="${to.policy(name)}"><bdi>${name}</bdi></a>`;
   const words: Readonly<Record<typeof change, Value>> = {
-    created: html`${label} created${by(author)}`,
+    created: html`Policy ${label} created${by(author)}`,
     version: html`${label} ${step(`v${before}`, `v${after}`)} saved${by(author)}`,
     described: html`description of ${label} changed${by(author)}`,
     renamed: html`${label} renamed${by(author)}`,

@@ -244,13 +244,16 @@ function placesCard(
 ): Html | null {
   if (pagination.total === 0) return null;
   const silent = new Set(data.flatMap((one) => (one.kind === "stale" ? [one.environment_name] : [])));
-  const rows = environments.slice(0, 12).map(({ name, total: own, compliant_after: verdict, last_snapshot: last }) => {
-    const mark = last === null ? icon("server") : stateIcon(stateOfVerdict(verdict));
-    const late =
-      silent.has(name) && html`<span class="st wait">${icon("alert")}<span class="vh">Not reporting</span></span>`;
-    const link = html`<a class="grow name cut" href="${visit.here({ environment: name })}"><bdi>${name}</bdi></a>`;
-    return html`<li>${mark}${link}${late}${count(own)}</li>`;
-  });
+  const rows = environments
+    .slice(0, 12)
+    .map(({ name, type, total: own, compliant_after: verdict, last_snapshot: last }) => {
+      // Without a snapshot in the period, the answer has no verdict.
+      const mark = last === null ? typeIcon(type) : stateIcon(stateOfVerdict(verdict));
+      const late =
+        silent.has(name) && html`<span class="st wait">${icon("alert")}<span class="vh">Not reporting</span></span>`;
+      const link = html`<a class="grow name cut" href="${visit.here({ environment: name })}"><bdi>${name}</bdi></a>`;
+      return html`<li>${mark}${link}${late}${count(own)}</li>`;
+    });
   const others = total - rows.length;
   const whole = html`<a class="grow name" href="${visit.here({ kind: "people" })}">People and records</a>`;
   const people = (counts.member ?? 0) + (counts.key ?? 0) + (counts.record ?? 0);

@@ -181,7 +181,7 @@ function running(to: Visit["to"], environment: Environment): Html {
       .join(", ") || "Nothing is running";
   const words =
     total === 0
-      ? html`nothing<span class="t-word"> running</span>`
+      ? html`<span>nothing<span class="t-word"> running</span></span>`
       : html`<a href="${to.environment(name)}"><span>${formatNumber(total)}<span class="t-word"> running</span>${
           failing > 0 && ","
         }</span></a>`;
@@ -274,8 +274,8 @@ export function flowsCard({ to, now }: Visit, { flows }: Overview): Html {
   const rows = flows.items.map(({ name, latest_state: latest, latest_activity_at: at, trail_count: trails }) => {
     const state = stateOf(latest);
     const word = latest === null ? "no trails" : stateWord(state).toLowerCase();
-    const number = latest !== null && `${formatNumber(trails)} ${trails === 1 ? "trail" : "trails"} · latest `;
-    const mark = latest === null ? icon("workflow") : stateIcon(state, `Latest trail: ${word}`);
+    const number = latest !== null && `${formatNumber(trails)} ${trails === 1 ? "trail" : "trails"} · changed last: `;
+    const mark = latest === null ? icon("workflow") : stateIcon(state, `Trail that changed last: ${word}`);
     return html`<li>${mark}<div class="grow"><a class="name cut" href="${to.flow(name)}" data-prefetch>${name}</a>
 <div class="sub">${number}${word}</div></div>${time(at, now)}</li>`;
   });

@@ -139,19 +139,21 @@ function listed(visit: Visit, views: readonly View[], asked: View | null): Html 
   }</div>`;
 }
 
-const viewTable = (visit: Visit, views: readonly View[], caption: string): Html =>
-  table({
+function viewTable(visit: Visit, views: readonly View[], caption: string): Html {
+  const hasActions = views.some((view) => mayChange(visit, view));
+  return table({
     caption,
     columns: [
       { text: "Name", className: "w-most" },
       { text: "By", className: "w-time" },
       { text: "Changed", isRight: true, className: "w-time" },
-      { text: "Actions", isHidden: true, isRight: true, className: "w-time" },
+      ...(hasActions ? [{ text: "Actions", isHidden: true, isRight: true, className: "w-time" }] : []),
     ],
-    rows: views.map((view) => viewRow(visit, view)),
+    rows: views.map((view) => viewRow(visit, view, hasActions)),
   });
+}
 
-function viewRow(visit: Visit, view: View): Html {
+function viewRow(visit: Visit, view: View, hasActions: boolean): Html {
   const { to, now, here } = visit;
   const problem = problemOf(view);
   const name = nameCell({
@@ -169,7 +171,9 @@ class="vh"> ${view.name}</span></a>`;
     mayChange(visit, view) &&
     html`<span class="row-actions beside">${link("rename", "Rename")}${link("delete", "Delete…")}</span>`;
   return html`<tr>${name}<td data-l="By"><bdi class="cut">${view.created_by}</bdi></td>
-<td class="r" data-l="Changed">${time(view.last_modified_at, now)}</td><td class="r">${actions}</td></tr>`;
+<td class="r" data-l="Changed">${time(view.last_modified_at, now)}</td>${
+    hasActions && html`<td class="r">${actions}</td>`
+  }</tr>`;
 }
 
 /** What is wrong with the view in the address; null if nothing is. */

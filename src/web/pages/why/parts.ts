@@ -1,4 +1,5 @@
 /** What the explanations of artifacts, snapshots and trails have in common. */
+import { attachPolicyToEnv } from "../../../api/environments/environment-policies.ts";
 import { hiddenField } from "../../components/forms.ts";
 import { icon } from "../../components/icon.ts";
 import { linkButton, reasonsBox } from "../../components/layout.ts";
@@ -18,6 +19,11 @@ export const headActions = (visit: Visit, { form, json }: { form: string; json: 
     form,
   )}<button class="btn" type="submit">${icon("sync")}Re-evaluate</button></form>`,
 ];
+
+/** The way out of an environment without a policy; false for a person who may not go it. */
+export const attachButton = ({ to, may }: Pick<Visit, "to" | "may">, environment: string): Html | false =>
+  may(attachPolicyToEnv) &&
+  linkButton(to.environment(environment, { tab: "policies" }), "Attach a policy", { icon: "law", kind: "small" });
 
 /** Whether anything in a tree fails. */
 type Tried = { hasFailed: boolean };

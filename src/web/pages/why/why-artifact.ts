@@ -1,8 +1,7 @@
 /** Why an artifact in a snapshot has its verdict. */
-import { attachPolicyToEnv } from "../../../api/environments/environment-policies.ts";
 import { icon } from "../../components/icon.ts";
 import { fingerprint as shownFingerprint } from "../../components/identifier.ts";
-import { card, linkButton, pageHead, reasonsBox } from "../../components/layout.ts";
+import { card, pageHead, reasonsBox } from "../../components/layout.ts";
 import { pager } from "../../components/lists.ts";
 import { badge, stateIcon, stateOfVerdict, tag } from "../../components/state.ts";
 import { formatUtc, time } from "../../components/time.ts";
@@ -12,7 +11,7 @@ import type { Content, Visit } from "../../page/page.ts";
 import { causeItem, sameNameSentences } from "./causes.ts";
 import { counted, rulesOf, subjectsOf } from "./explained.ts";
 import type { Artifact, SnapshotAnswer, ShownArtifact } from "./explained.ts";
-import { headActions, isAllOpen, openSwitch, problemsBox, replayResult } from "./parts.ts";
+import { attachButton, headActions, isAllOpen, openSwitch, problemsBox, replayResult } from "./parts.ts";
 import { lineAddress, policyText, shownPolicy } from "./policy-text.ts";
 import { policyTree } from "./policy-tree.ts";
 import { remediesCard } from "./remedies.ts";
@@ -195,17 +194,14 @@ function allowlistedBox(visit: Visit, { artifact, at }: ShownArtifact): Html {
 
 const lowered = (text: string): string => text.charAt(0).toLowerCase() + text.slice(1);
 
-function unknownBox({ to, may }: Visit, { artifact, at }: ShownArtifact): Html {
+function unknownBox(visit: Visit, { artifact, at }: ShownArtifact): Html {
   const { name } = at.environment;
   const hasPolicies = artifact.policies.length > 0;
   return reasonsBox({
     state: "none",
     title: hasPolicies ? "Unknown" : html`Unknown: no policy is attached to <bdi>${name}</bdi>`,
     reasons: ["An unknown verdict is never counted as compliant"],
-    actions:
-      !hasPolicies &&
-      may(attachPolicyToEnv) &&
-      linkButton(to.environment(name, { tab: "policies" }), "Attach a policy", { icon: "law", kind: "small" }),
+    actions: !hasPolicies && attachButton(visit, name),
   });
 }
 

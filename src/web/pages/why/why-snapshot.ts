@@ -11,7 +11,7 @@ import type { Content, Visit } from "../../page/page.ts";
 import { causeItem, sameNameSentences } from "./causes.ts";
 import { subjectsOf } from "./explained.ts";
 import type { Artifact, SnapshotAnswer, ShownArtifact } from "./explained.ts";
-import { headActions, problemsBox, replayResult } from "./parts.ts";
+import { attachButton, headActions, problemsBox, replayResult } from "./parts.ts";
 import { refusal } from "./why-artifact.ts";
 
 /** Causes of one artifact; its own page has the rest. */
@@ -54,11 +54,11 @@ export function snapshotContent(visit: Visit, explanation: SnapshotAnswer, { isA
   };
 }
 
-function verdictBox({ to }: Visit, { snapshot }: SnapshotAnswer): Html {
+function verdictBox(visit: Visit, { snapshot }: SnapshotAnswer): Html {
   const { compliant, compliant_count: good, non_compliant_count: bad, unknown_count: unknown } = snapshot;
   const total = good + bad + unknown;
   const hasPolicies = [snapshot, ...snapshot.members].some(({ policies }) => policies.length > 0);
-  const link = (text: Value): Html => html`<a href="${to.environment(snapshot.environment.name)}">${text}</a>`;
+  const link = (text: Value): Html => html`<a href="${visit.to.environment(snapshot.environment.name)}">${text}</a>`;
   if (compliant === null)
     return reasonsBox({
       state: "none",
@@ -66,6 +66,7 @@ function verdictBox({ to }: Visit, { snapshot }: SnapshotAnswer): Html {
         ? "Unknown: nothing that runs here was evaluated"
         : html`Unknown: no policy is attached to ${link(html`<bdi>${snapshot.environment.name}</bdi>`)}`,
       reasons: ["An unknown verdict is never counted as compliant"],
+      actions: !hasPolicies && attachButton(visit, snapshot.environment.name),
     });
   if (compliant) {
     const all = total === 1 ? "the only running artifact" : `all ${formatNumber(total)} running artifacts`;
