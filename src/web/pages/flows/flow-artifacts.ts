@@ -37,7 +37,7 @@ export async function artifactsTab(visit: Visit, flow: Flow): Promise<Html> {
     columns: [
       { text: "Artifact" },
       { text: "State", className: "w-st" },
-      { text: "Trail" },
+      { text: "Trail", className: "w-place" },
       { text: "Commit", className: "hide-t" },
       { text: "Reported", isRight: true },
     ],
