@@ -160,8 +160,11 @@ export type ServerContext<Context, M extends Membership = Membership> = {
   logRequest(line: RequestEntry, error: unknown): void;
   /** Counts what a client sent that this server does not know. */
   noteUnknown(input: UnknownInput): void;
-  /** Counts a request that no operation answers. */
-  noteUnknownRoute(ctx: Koa.Context): void;
+  /**
+   * Counts a request that no operation answers. It may read the body, which is small then.
+   * @throws ClientGoneError
+   */
+  noteUnknownRoute(ctx: Koa.Context): Promise<void>;
   /** Whether every answer is checked against its declared shape (in tests and development). */
   checkResponses: boolean;
 };

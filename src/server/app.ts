@@ -54,7 +54,7 @@ import { createAuthenticator, inboundWebhookEndpoint } from "./principals.ts";
 import { holdUntilDurable } from "../http/durable-answers.ts";
 import { emptyApp, requestHooks } from "./request-hooks.ts";
 import type { App, RequestHookDependencies } from "./request-hooks.ts";
-import { noteUnknownRoute } from "./unknown-routes.ts";
+import { createRouteNotes } from "./unknown-routes.ts";
 
 export type AppDependencies = Omit<RequestHookDependencies, "metrics"> & {
   db: Db;
@@ -132,6 +132,7 @@ export function createApp(dependencies: AppDependencies): App {
   });
   const rates = createRateLimits(dependencies.rates);
   const { note: noteUnknown } = dependencies.store.unknownInputs;
+  const noteRoute = createRouteNotes({ ...authenticator, ...dependencies, note: noteUnknown });
   const context: ServerContext<OperationContext, OrgMembership> = {
     operations,
     ...authenticator,
@@ -151,7 +152,7 @@ export function createApp(dependencies: AppDependencies): App {
     resolveBaseUrl: baseUrlResolver(dependencies),
     rateLimits: rates,
     noteUnknown,
-    noteUnknownRoute: (ctx) => noteUnknownRoute(authenticator, noteUnknown, ctx),
+    noteUnknownRoute: noteRoute,
     checkResponses: dependencies.checkResponses,
   };
   const callers = createCallers(context);

@@ -86,7 +86,7 @@ const serverContext = (checkResponses: boolean): ServerContext<null> => ({
   largeJson: { read: () => Promise.reject(new Error("not here")) },
   ensureWritable: () => undefined,
   noteUnknown: () => undefined,
-  noteUnknownRoute: () => undefined,
+  noteUnknownRoute: () => Promise.resolve(),
   mapError: (error) => error,
   resolveBaseUrl: () => "http://assay.test",
   durable: () => null,

@@ -67,15 +67,21 @@ export function mountOperations<Context, M extends Membership>(
     const found = find(ctx.method, ctx.path);
     if (found && "operation" in found)
       return serveOperation({ server, operation: found.operation, ctx: Object.assign(ctx, { params: found.params }) });
-    if (found) {
-      server.noteUnknownRoute(ctx);
-      const path = ctx.path.replace(API_PREFIX, "");
-      const hint = describeAlternatives(server.operations, ctx.method, path);
-      throw found.allowed.length === 0 ? routeNotFound(hint ?? undefined) : methodNotAllowed([...found.allowed], hint);
-    }
+    if (found) return refuseUnknown(server, ctx, found.allowed);
     if (ctx.path === "/api" || ctx.path.startsWith("/api/")) throw routeNotFound();
     return next();
   };
+}
+
+/** @throws AppError 404, 405 */
+async function refuseUnknown<Context, M extends Membership>(
+  server: ServerContext<Context, M>,
+  ctx: Koa.Context,
+  allowed: readonly string[],
+): Promise<never> {
+  await server.noteUnknownRoute(ctx);
+  const hint = describeAlternatives(server.operations, ctx.method, ctx.path.replace(API_PREFIX, ""));
+  throw allowed.length === 0 ? routeNotFound(hint ?? undefined) : methodNotAllowed([...allowed], hint);
 }
 
 function decodeAll(params: Params): Params {

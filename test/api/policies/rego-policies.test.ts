@@ -484,4 +484,37 @@ test("what a newer client sends and this server refuses is counted by its names"
   );
 });
 
+test("what a newer client asks for is logged once for its key, by its shape and without values", async () => {
+  const at = server.given.org();
+  const lines = (): object[] =>
+    server.lines
+      .map((line) => JSON.parse(line))
+      .filter(({ msg }) => /^a client sent a request that this server does not know/.test(msg))
+      .filter(({ client }) => client === "Kosli/v2.61.0")
+      .map(({ client, operation, contentType, fields }) => ({ client, operation, contentType, fields }));
+  const headers = { "User-Agent": "Kosli/v2.61.0" };
+  const path = `/rego-policies/${at.org}/secret-name/promote`;
+  const { status, body } = await server.call("POST", path, { key: at.key, body: { stage: "s3cret", by: 1 }, headers });
+  assert.is(status, 404);
+  assert.match(body.message, /not found/i);
+  await server.call("POST", path, { key: at.key, body: { stage: "again" }, headers });
+  await server.call("POST", path, { key: "no-such-key", body: { stage: "again" }, headers });
+  const form = { json: { identifier: "x" }, fields: { note: "s3cret" } };
+  await server.call("PUT", `/evaluations/${at.org}/x/judge`, { key: at.key, form, headers });
+  await server.call("PATCH", `/evaluations/${at.org}/x/judge`, { key: at.key, body: "x".repeat(70_000), headers });
+  await server.call("POST", path, { key: at.key, body: {}, headers: { "User-Agent": "curl/8.5.0" } });
+  const known = { client: "Kosli/v2.61.0" };
+  assert.equal(lines(), [
+    {
+      ...known,
+      operation: "POST /rego-policies/*/*/promote",
+      contentType: "application/json",
+      fields: ["stage", "by"],
+    },
+    { ...known, operation: "PUT /evaluations/*/*/judge", contentType: "multipart/form-data", fields: ["data_json"] },
+    { ...known, operation: "PATCH /evaluations/*/*/judge", contentType: "application/json", fields: null },
+  ]);
+  assert.not.match(JSON.stringify(lines()), /s3cret|secret-name/);
+});
+
 test.run();
