@@ -206,13 +206,16 @@ export async function readCaBundle(
   });
 }
 
+/** What messages call a file that a person named; `-` is standard input. */
+export const fileLabel = (name: string): string => (name === "-" ? "standard input" : name);
+
 /**
  * Reads a UTF-8 text file of at most so many megabytes, relative to the working directory; `-` is standard input.
  * @throws CommandError that names the file
  */
 export async function readText(io: Io, name: string, { maxMb = MAX_TEXT_MB } = {}): Promise<string> {
   const maxBytes = maxMb * MB;
-  const label = name === "-" ? "standard input" : name;
+  const label = fileLabel(name);
   let bytes: Buffer;
   try {
     bytes = name === "-" ? await readStdin(io, maxBytes) : readFileHead(resolve(io.cwd, name), maxBytes);

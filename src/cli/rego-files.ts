@@ -7,7 +7,7 @@ import { causeOf } from "../domain/text/system-errors.ts";
 import { decodeUtf8 } from "../domain/text/utf8.ts";
 import { memberTexts } from "../json/walk.ts";
 import type { RegoFailure } from "../rego/types.ts";
-import { readText } from "./command-config.ts";
+import { fileLabel, readText } from "./command-config.ts";
 import { CommandError } from "./framework.ts";
 import type { Io } from "./framework.ts";
 
@@ -95,8 +95,6 @@ function trying<Value>(name: string, read: () => Value): Value {
   }
 }
 
-const labelOf = (name: string): string => (name === "-" ? "standard input" : name);
-
 /** The text of a JSON file; `-` is standard input. @throws CommandError for what is not JSON, with its place */
 export async function readJsonText(io: Io, name: string): Promise<string> {
   const text = await readText(io, name, { maxMb: MAX_INPUT_MB });
@@ -104,7 +102,7 @@ export async function readJsonText(io: Io, name: string): Promise<string> {
     JSON.parse(text);
     return text;
   } catch (error) {
-    throw new CommandError(`${labelOf(name)} is not JSON: ${(error as Error).message}`);
+    throw new CommandError(`${fileLabel(name)} is not JSON: ${(error as Error).message}`);
   }
 }
 
@@ -112,7 +110,7 @@ export async function readJsonText(io: Io, name: string): Promise<string> {
 export async function readObjectText(io: Io, name: string): Promise<string> {
   const text = await readJsonText(io, name);
   if (!text.trimStart().startsWith("{"))
-    throw new CommandError(`${labelOf(name)} is not a JSON object: give values by name, such as {"max": 5}`);
+    throw new CommandError(`${fileLabel(name)} is not a JSON object: give values by name, such as {"max": 5}`);
   return text;
 }
 

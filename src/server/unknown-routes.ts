@@ -39,8 +39,9 @@ export function createRouteNotes({ authenticate, findMembership, limits, note, l
     const path = ctx.path.replace(API_ROOT, "");
     if (client === OTHER_CLIENT || path === ctx.path) return;
     const key = parseCredential(ctx.req.headers.authorization);
-    const digest = key === null ? "" : hash("sha256", key);
-    const principal = key === null ? null : authenticate(digest);
+    if (key === null) return;
+    const digest = hash("sha256", key);
+    const principal = authenticate(digest);
     if (principal === null) return;
     const membership = findMembership(principal, path.split("/")[2] ?? "");
     const isOwn = membership !== null && membership.role !== null;

@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { constant, regoClient } from "../api/policies/rego-given.ts";
+import { ENDLESS, constant, regoClient } from "../api/policies/rego-given.ts";
 import type { At } from "../api/policies/rego-given.ts";
 import { inDirectory, run } from "../binary/executable.ts";
 import type { Result } from "../binary/executable.ts";
@@ -28,17 +28,6 @@ const hasCli = worksHere("kosli", "evaluate", "policy", "--help");
 if (!hasCli) console.log("skipped: kosli evaluate policy, for want of kosli 2.43 or later");
 const withCli = hasCli ? test : test.skip;
 
-/** Takes longer than any limit of these tests. */
-const ENDLESS = `package policy
-
-default allow := false
-
-allow if {
-	some x in numbers.range(1, 100000)
-	some y in numbers.range(1, 100000)
-	x * y == -1
-}
-`;
 const POLICIES: Readonly<Record<string, string>> = {
   "allow.rego": constant(true),
   "deny.rego":

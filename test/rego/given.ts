@@ -22,6 +22,13 @@ export const givenEngine = (options: Partial<EngineOptions> = {}) =>
     ...options,
   });
 
+/** Takes longer than any limit of a test. */
+export const ENDLESS_RULE = `allow if {
+	some x in numbers.range(1, 100000)
+	some y in numbers.range(1, 100000)
+	x * y == -1
+}`;
+
 /** What an evaluation is about, with values as JSON has them. */
 export const givenQuestion = ({
   input = {},

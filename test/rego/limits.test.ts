@@ -8,20 +8,14 @@ import { PoolClosedError } from "../../src/workers/pool.ts";
 import type { RegoInput } from "../../src/rego/types.ts";
 import { createMemoryBudget } from "../../src/http/memory/memory-budget.ts";
 import { rejection } from "../evidence/given.ts";
-import { failureOf, givenEngine, givenPolicy, givenQuestion, SMALL_POLICY } from "./given.ts";
+import { ENDLESS_RULE, failureOf, givenEngine, givenPolicy, givenQuestion, SMALL_POLICY } from "./given.ts";
 
 const test = suite("rego/limits");
 const MB = 1 << 20;
 
-const ENDLESS = `allow if {
-	some x in numbers.range(1, 100000)
-	some y in numbers.range(1, 100000)
-	x * y == -1
-}`;
-
 test("an evaluation ends at its time limit, and its thread runs the next one", async () => {
   const engine = givenEngine({ timeMs: 300 });
-  assert.is(await failureOf(engine, ENDLESS), "evaluate: The evaluation took longer than 0.3 s");
+  assert.is(await failureOf(engine, ENDLESS_RULE), "evaluate: The evaluation took longer than 0.3 s");
   await engine.close();
 });
 
@@ -48,7 +42,7 @@ test("a thread whose engine exited is thrown away, and one whose engine ended a 
   };
   const short = givenEngine({ timeMs: 300, start });
   // Longer lists would leave the thread with more memory than one may keep.
-  const rules = ENDLESS.replaceAll("100000", "10000");
+  const rules = ENDLESS_RULE.replaceAll("100000", "10000");
   assert.is(await failureOf(short, rules), "evaluate: The evaluation took longer than 0.3 s");
   assert.is(started, 1, "the next evaluation ran in the same thread");
   await short.close();
@@ -69,7 +63,7 @@ test("a regular expression cannot make the engine backtrack", async () => {
 test("loading a policy and running tests have the same limits", async () => {
   const engine = givenEngine({ timeMs: 200, memoryBytes: 128 * MB });
   const { input: _, ...question } = givenQuestion();
-  const slow = `package p\n${ENDLESS.replace("allow", "test_slow")}\n`;
+  const slow = `package p\n${ENDLESS_RULE.replace("allow", "test_slow")}\n`;
   const tests = await engine.test({ "p.rego": "package p\n", "p_test.rego": slow }, question);
   assert.equal(tests.ok ? null : tests.error, {
     kind: "evaluate",
@@ -85,7 +79,7 @@ test("loading a policy and running tests have the same limits", async () => {
 
 test("a call ends when nobody waits for it any more, also in the queue", async () => {
   const engine = givenEngine();
-  const policy = givenPolicy(`package policy\n${ENDLESS}\n`);
+  const policy = givenPolicy(`package policy\n${ENDLESS_RULE}\n`);
   const running = engine.evaluate(policy, givenQuestion(), { overallMs: 400 });
   const waiting = engine.evaluate(SMALL_POLICY, givenQuestion(), { overallMs: 50 });
   const [first, second] = [await running, await waiting];
@@ -101,7 +95,7 @@ test("a call ends when nobody waits for it any more, also in the queue", async (
 test("takes the memory of each call from the budget, and waits for it", async () => {
   const { threads, load } = createMemoryBudget({ total: 512 * MB, bodies: MB, answers: MB });
   const engine = givenEngine({ threads: 2, memoryBytes: 256 * MB, memory: threads });
-  const policy = givenPolicy(`package policy\n${ENDLESS}\n`);
+  const policy = givenPolicy(`package policy\n${ENDLESS_RULE}\n`);
   const calls = [1, 2].map(() => engine.evaluate(policy, givenQuestion(), { timeMs: 300 }));
   while (load().threads.waiting === 0) await new Promise(setImmediate);
   assert.equal(engine.load(), { running: 1, waiting: 1 });
@@ -142,7 +136,7 @@ test("reads nothing and starts no thread before the first call", async () => {
 });
 
 test("a server with less than a gigabyte has one engine of 128 MiB, a larger one two of 256 MiB", async () => {
-  const policy = givenPolicy(`package policy\n${ENDLESS}\n`);
+  const policy = givenPolicy(`package policy\n${ENDLESS_RULE}\n`);
   for (const [available, { running, waiting }, memory] of [
     [999_000_000, { running: 1, waiting: 1 }, 128],
     [1_000_000_000, { running: 2, waiting: 0 }, 256],
@@ -162,7 +156,7 @@ test("a server with less than a gigabyte has one engine of 128 MiB, a larger one
 
 test("closing ends what runs and what waits", async () => {
   const engine = givenEngine();
-  const policy = givenPolicy(`package policy\n${ENDLESS}\n`);
+  const policy = givenPolicy(`package policy\n${ENDLESS_RULE}\n`);
   const calls = [engine.evaluate(policy, givenQuestion()), engine.evaluate(SMALL_POLICY, givenQuestion())];
   while (engine.load().running === 0) await new Promise(setImmediate);
   const errors = calls.map((call) => rejection(call));

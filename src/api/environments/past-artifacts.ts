@@ -56,6 +56,9 @@ const PastArtifact = named(
 type Artifact = Static<typeof PastArtifact>;
 
 const WORST_FIRST: readonly (boolean | null)[] = [false, null, true];
+type Verdict = { is_compliant: boolean | null };
+const byVerdict = (one: Verdict, other: Verdict): number =>
+  WORST_FIRST.indexOf(one.is_compliant) - WORST_FIRST.indexOf(other.is_compliant);
 
 function presentArtifact({ store, organization }: LargeReadContext, row: PastArtifactRow, at: number): Artifact {
   const { environments, hasMore } = store.artifactLocations.listRuns(
@@ -65,15 +68,16 @@ function presentArtifact({ store, organization }: LargeReadContext, row: PastArt
   );
   const ran = environments.flatMap((runs) => {
     const open = runs.filter(({ ended_at: end, environment_archived: isArchived }) => end === null && isArchived === 0);
-    const [first] = open;
-    if (!first) return [];
+    const places = open.map(({ environment_name, last_snapshot_index: snapshot_index, compliant }) => ({
+      environment_name,
+      snapshot_index,
+      is_compliant: fromSqlBoolean(compliant),
+    }));
     // One fingerprint may run under several names: the worst verdict counts.
-    const worst = open.find(({ compliant }) => compliant === 0) ?? open.find(({ compliant }) => compliant === null);
-    const { environment_name, last_snapshot_index: snapshot_index, compliant } = worst ?? first;
-    return [{ environment_name, snapshot_index, is_compliant: fromSqlBoolean(compliant) }];
+    return places.sort(byVerdict).slice(0, 1);
   });
   // What is left out may not be worse than what is named: three compliant ones would read as "compliant everywhere".
-  ran.sort((one, other) => WORST_FIRST.indexOf(one.is_compliant) - WORST_FIRST.indexOf(other.is_compliant));
+  ran.sort(byVerdict);
   return {
     artifact_id: row.public_id,
     name: row.filename,

@@ -4,7 +4,7 @@ import type { AnswerOf } from "../../http/in-process.ts";
 import { html } from "../html.ts";
 import type { Html } from "../html.ts";
 import { icon } from "./icon.ts";
-import { commit, reportedLink } from "./identifier.ts";
+import { authorName, commit, reportedLink } from "./identifier.ts";
 import { formatNumber, plural } from "./state.ts";
 
 type Commits = NonNullable<AnswerOf<typeof compareSnapshots>["data"][number]["commits"]>;
@@ -25,7 +25,7 @@ export function commitList(commits: Commits): Html {
   return html`<details class="diff-commits"><summary>${words}${icon("chevron-down", "12")}</summary><ol>${items.map(
     ({ sha1, message, author, url: page }) =>
       html`<li>${commit(sha1, page)} <span>${message}</span> <bdi
-class="muted" title="${author}">${author?.replace(/ <[^>]*>$/, "")}</bdi></li>`,
+class="muted" title="${author}">${author && authorName(author)}</bdi></li>`,
   )}${rest > 0 && html`<li class="muted">${plural(rest, "more commit")}</li>`}</ol>${
     url !== null && html`<p class="off-paper">${reportedLink(url, "Compare the commits", "link")}</p>`
   }</details>`;

@@ -30,6 +30,9 @@ export function commit(sha: string | null | undefined, url?: string | null): Htm
 /** Whether an address that a client reported may be a link: http and https only. */
 export const isWebAddress = (url: string): boolean => /^https?:\/\/[^\s]+$/i.test(url) && URL.canParse(url);
 
+/** The name of the author of a commit, who stands there as `Name <address>`. */
+export const authorName = (author: string): string => author.split(" <")[0] ?? "";
+
 /** A link to an address that a client reported; its text where it may not be one. */
 export const reportedLink = (url: string | null | undefined, text: string, className = ""): Html =>
   url && isWebAddress(url)

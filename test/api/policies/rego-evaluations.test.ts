@@ -8,7 +8,7 @@ import { readEngineFacts } from "../../../src/rego/engine-module.ts";
 import { startServer } from "../../given.ts";
 import type { Answer, TestServer } from "../../given.ts";
 import { UNAUTHENTICATED, entriesOf, refused } from "../administration.ts";
-import { COMPLIANT, SLOW, constant, regoClient } from "./rego-given.ts";
+import { COMPLIANT, ENDLESS, SLOW, constant, regoClient } from "./rego-given.ts";
 import type { At, Json } from "./rego-given.ts";
 
 const test = suite("api/policies/rego-evaluations");
@@ -376,18 +376,6 @@ const bundleOf = async (at: At, id: string): Promise<[string, string][]> => {
   ]);
 };
 const bundleNames = async (at: At, id: string): Promise<string[]> => (await bundleOf(at, id)).map(([name]) => name);
-
-/** Ends only when the server stops. */
-const ENDLESS = `package policy
-
-default allow := false
-
-allow if {
-	some x in numbers.range(1, 100000)
-	some y in numbers.range(1, 100000)
-	x * y == -1
-}
-`;
 
 test("a full queue is answered with 503 and a failed record, and delays no other caller", async () => {
   const busy = await startServer();

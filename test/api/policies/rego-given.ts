@@ -1,5 +1,6 @@
 /** What tests of Rego policies and evaluations start from. */
 import type { Answer, TestServer } from "../../given.ts";
+import { ENDLESS_RULE } from "../../rego/given.ts";
 
 export type At = { org: string; key: string };
 
@@ -41,6 +42,14 @@ export const regoClient = (server: TestServer) => ({
     return { ...at, flow, trail, trails: [{ flow, trail }] };
   },
 });
+
+/** Ends only at a limit, or with the server. */
+export const ENDLESS = `package policy
+
+default allow := false
+
+${ENDLESS_RULE}
+`;
 
 /** Takes about half a second in the engine. */
 export const SLOW = `package slow

@@ -11,7 +11,7 @@ import { countingId } from "../../../domain/compliance/checklist.ts";
 import { resultOf } from "../../components/attestation-result.ts";
 import { LEAD_TIME } from "../../components/deployments.ts";
 import { icon } from "../../components/icon.ts";
-import { commit, copyButton, reportedLink } from "../../components/identifier.ts";
+import { authorName, commit, copyButton, reportedLink } from "../../components/identifier.ts";
 import { jsonText } from "../../components/json.ts";
 import { lanes, lanesLegend } from "../../components/lanes.ts";
 import type { Span } from "../../components/lanes.ts";
@@ -299,7 +299,7 @@ function buildCard(visit: Visit, artifact: Artifact): Html {
   const { to } = visit;
   const info = artifact.git_commit_info;
   const [message = ""] = (info?.message ?? "").split("\n");
-  const [author = ""] = (info?.author ?? "").split(" <");
+  const author = authorName(info?.author ?? "");
   const repo = artifact.repo_info;
   const repository: Value = repo
     ? reportedLink(repo.url, repo.name || repo.url)

@@ -171,8 +171,7 @@ function lengthNote({ here, query }: Visit, parts: readonly BinderPart[]): Html 
 }
 
 function figuresOf({ subject, figures: of, evidence }: ShownBinder): Html {
-  const value = (name: keyof ShownBinder["figures"]): number => of[name] ?? 0;
-  const shown = (name: keyof ShownBinder["figures"]): string => formatNumber(value(name));
+  const { value, shown } = readFigures(of);
   if (subject.kind === "control") {
     const [releases, decided, without] = [
       value("releases"),
@@ -211,11 +210,16 @@ function figuresOf({ subject, figures: of, evidence }: ShownBinder): Html {
   ]);
 }
 
+/** Figures of a binder, as numbers and as texts; 0 for what it does not have. */
+function readFigures(of: ShownBinder["figures"]) {
+  const value = (name: keyof ShownBinder["figures"]): number => of[name] ?? 0;
+  return { value, shown: (name: keyof ShownBinder["figures"]): string => formatNumber(value(name)) };
+}
+
 const bad = (count: number): "bad" | "" => (count > 0 ? "bad" : "");
 
 function environmentFigures(of: ShownBinder["figures"]): Html {
-  const value = (name: keyof ShownBinder["figures"]): number => of[name] ?? 0;
-  const shown = (name: keyof ShownBinder["figures"]): string => formatNumber(value(name));
+  const { value, shown } = readFigures(of);
   const [good, wrong, unknown] = [value("seconds_compliant"), value("seconds_non_compliant"), value("seconds_unknown")];
   const length = good + wrong + unknown;
   return figures([

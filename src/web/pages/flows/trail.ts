@@ -11,7 +11,7 @@ import { pullRequestName } from "../../components/attestation-result.ts";
 import { typedForm } from "../../components/editor.ts";
 import { icon } from "../../components/icon.ts";
 import { isUnseen } from "../../components/impact.ts";
-import { commit, isWebAddress, reportedLink } from "../../components/identifier.ts";
+import { authorName, commit, isWebAddress, reportedLink } from "../../components/identifier.ts";
 import { jsonText } from "../../components/json.ts";
 import { card, downloadButton, linkButton, pageHead, padded } from "../../components/layout.ts";
 import { listOf, objectOf, textOf } from "../../components/loose-json.ts";
@@ -144,7 +144,7 @@ function trailHead({ to, org, now, may }: Visit, trail: Trail, records: Records)
 
 /** `on main by dev-lead`, as far as it is known. */
 function commitText({ branch, author }: { branch: string; author: string }): Html {
-  const [who = ""] = author.split(" <");
+  const who = authorName(author);
   return html`${branch !== "" && html`on <bdi>${branch}</bdi> `}${who !== "" && html`by <bdi>${who}</bdi>`}`;
 }
 
