@@ -1,11 +1,14 @@
 /** The files that commands give to the engine of Rego evaluations. */
 import { readFileSync, readdirSync, statSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
+import { MAX_INPUT_BYTES } from "../contract/evaluation-input.ts";
 import { findBundleSizeProblem, findPathProblems, kindOfFile } from "../domain/rego/bundle.ts";
 import type { RegoFiles } from "../domain/rego/bundle.ts";
+import { findParamsProblem } from "../domain/rego/params.ts";
 import { causeOf } from "../domain/text/system-errors.ts";
+import { MB } from "../domain/text/units.ts";
 import { decodeUtf8 } from "../domain/text/utf8.ts";
-import { memberTexts } from "../json/walk.ts";
+import { compactJson, memberTexts } from "../json/walk.ts";
 import type { RegoFailure } from "../rego/types.ts";
 import { fileLabel, readText } from "./command-config.ts";
 import { CommandError } from "./framework.ts";
@@ -17,8 +20,6 @@ export type NamedBundle = { files: RegoFiles; show(path: string): string };
 /** A mistake in a file; where the engine names none, `file` is the bundle, and `line` null. */
 type RegoProblem = { file: string; line: number | null; message: string };
 
-/** The largest input document that a server evaluates (newer-clients 6.6). */
-const MAX_INPUT_MB = 32;
 /** Names that are looked at in a directory; a policy has a hundred files. */
 const MAX_ENTRIES = 10_000;
 
@@ -97,7 +98,7 @@ function trying<Value>(name: string, read: () => Value): Value {
 
 /** The text of a JSON file; `-` is standard input. @throws CommandError for what is not JSON, with its place */
 export async function readJsonText(io: Io, name: string): Promise<string> {
-  const text = await readText(io, name, { maxMb: MAX_INPUT_MB });
+  const text = await readText(io, name, { maxMb: MAX_INPUT_BYTES / MB });
   try {
     JSON.parse(text);
     return text;
@@ -106,12 +107,20 @@ export async function readJsonText(io: Io, name: string): Promise<string> {
   }
 }
 
-/** The text of a JSON file with an object. @throws CommandError */
-export async function readObjectText(io: Io, name: string): Promise<string> {
-  const text = await readJsonText(io, name);
-  if (!text.trimStart().startsWith("{"))
-    throw new CommandError(`${fileLabel(name)} is not a JSON object: give values by name, such as {"max": 5}`);
+/** The text of a JSON file with parameters. @throws CommandError */
+export const readParamsText = async (io: Io, name: string): Promise<string> =>
+  requireParams(await readJsonText(io, name), fileLabel(name));
+
+/** @throws CommandError for what a server refuses, too */
+function requireParams(text: string, label: string): string {
+  const problem = findParamsProblem(compactJson(requireObject(text, label)));
+  if (problem !== null) throw new CommandError(`${label}: ${problem}`);
   return text;
+}
+
+function requireObject(text: string, label: string): string {
+  if (text.trimStart().startsWith("{")) return text;
+  throw new CommandError(`${label} is not a JSON object: give values by name, such as {"max": 5}`);
 }
 
 /** An evaluation as files: JSON texts, and nanoseconds since the epoch; null for what the files do not say. */
@@ -124,18 +133,20 @@ type Fixture = { bundle: NamedBundle; input: string; params: string | null; time
  */
 export async function readFixture(io: Io, name: string): Promise<Fixture> {
   const has = (file: string): boolean => isFile(resolve(io.cwd, name, file));
+  const dataName = join(name, "data.json");
   const data = has("data.json")
-    ? Object.fromEntries(memberTexts(await readObjectText(io, join(name, "data.json"))))
+    ? Object.fromEntries(memberTexts(requireObject(await readJsonText(io, dataName), dataName)))
     : {};
   const isExport = "params" in data || "kosli" in data;
   const policy = resolve(io.cwd, name, "policy");
   const isApart = statSync(policy, { throwIfNoEntry: false })?.isDirectory() ?? false;
   const except = isExport ? ["data.json"] : [];
+  const params = data["params"] === undefined ? null : requireParams(data["params"], `${dataName}: params`);
   const time = /"evaluation_time"\s*:\s*(\d+)/.exec(data["kosli"] ?? "")?.[1];
   return {
     bundle: readBundle(io, isApart ? join(name, "policy") : name, { tests: false, except: isApart ? [] : except }),
     input: await readJsonText(io, join(name, "input.json")),
-    params: has("params.json") ? await readObjectText(io, join(name, "params.json")) : (data["params"] ?? null),
+    params: has("params.json") ? await readParamsText(io, join(name, "params.json")) : params,
     timeNs: time === undefined ? null : BigInt(time),
   };
 }

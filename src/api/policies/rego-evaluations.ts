@@ -5,6 +5,7 @@ import type { Static } from "typebox";
 import { allows } from "../../domain/access.ts";
 import { ATTESTATION_NAME, FINGERPRINT, FLOW_NAME, MAX_NAME_CHARS, TRAIL_NAME } from "../../domain/names.ts";
 import type { RegoFiles } from "../../domain/rego/bundle.ts";
+import { findParamsProblem } from "../../domain/rego/params.ts";
 import { badRequest, forbidden, invalid, notFound, unavailable } from "../../errors.ts";
 import { json } from "../../http/operation.ts";
 import { Closed, Matching, Message, PublishedAs, named } from "../../http/schema.ts";
@@ -28,9 +29,6 @@ const EXAMPLE_FILES: RegoFiles = {
 };
 
 const MAX_TRAILS = 100;
-const MAX_PARAMS_BYTES = 262_144;
-/** Deep nesting would exhaust the stack of the engine. */
-const MAX_PARAMS_DEPTH = 100;
 /** Seconds after which a client may repeat a request that found the queue full. */
 const QUEUE_RETRY_S = 5;
 
@@ -111,22 +109,9 @@ function readRequest(context: OperationContext, body: Record<string, unknown>): 
 /** @throws AppError 400 */
 function readParams(params: unknown): JsonText {
   const text = stringifyJson(params);
-  if (Buffer.byteLength(text) > MAX_PARAMS_BYTES)
-    throw invalid({ params: `The parameters are over the limit of ${MAX_PARAMS_BYTES} bytes` });
-  if (depthOf(text) > MAX_PARAMS_DEPTH)
-    throw invalid({ params: `The parameters nest deeper than ${MAX_PARAMS_DEPTH} levels` });
+  const problem = findParamsProblem(text);
+  if (problem !== null) throw invalid({ params: problem });
   return new JsonText(text);
-}
-
-/** Levels of objects and lists of a JSON text. */
-function depthOf(text: string): number {
-  let [depth, deepest] = [0, 0];
-  // Texts are skipped as a whole: brackets in them do not count.
-  for (const [token] of text.matchAll(/"[^"\\]*(?:\\.[^"\\]*)*"|[[\]{}]/g)) {
-    if (token === "{" || token === "[") deepest = Math.max(deepest, ++depth);
-    else if (token === "}" || token === "]") depth -= 1;
-  }
-  return deepest;
 }
 
 /** Row ids of the trails, each once, in order. @throws AppError 404 that names all missing ones */

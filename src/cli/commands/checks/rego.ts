@@ -17,7 +17,7 @@ import {
   readBundle,
   readFixture,
   readJsonText,
-  readObjectText,
+  readParamsText,
   renderProblem,
   showPlace,
 } from "../../rego-files.ts";
@@ -130,7 +130,7 @@ async function readQuestion({ positionals, texts }: Args, io: Io) {
         ? (fixture as { bundle: NamedBundle }).bundle
         : readBundle(io, directory, { tests: false }),
     input: Buffer.from(inputText),
-    params: params === undefined ? (fixture?.params ?? "{}") : await readObjectText(io, params),
+    params: params === undefined ? (fixture?.params ?? "{}") : await readParamsText(io, params),
     timeNs: (time === undefined ? fixture?.timeNs : null) ?? nanoseconds(now),
     seed: OFFLINE_SEED,
   };

@@ -284,6 +284,45 @@ test("eval and test name what is missing or wrong, where, and what to do", async
     assert.equal(await run(words, "[1]"), { code: 1, out: "", err: `assay: ${text}\n` }, words);
 });
 
+test("eval refuses parameters and inputs that a server refuses, and takes those at the limits", async () => {
+  const deep = (levels: number): string => `${'{"a": '.repeat(levels)}1${"}".repeat(levels)}`;
+  // Bytes of `{"a":"..."}`: the blanks of the file, and how it writes a character, do not count.
+  const ofBytes = (bytes: number): string => `{\n  "a" : "\\u0078${"x".repeat(bytes - 9)}"\n}`;
+  const { run } = given({
+    "p.rego": "package p\nallow := true\n",
+    "i.json": "{}",
+    "deep-100.json": deep(100),
+    "deep-101.json": deep(101),
+    "deep-20000.json": deep(20_000),
+    "bytes-262144.json": ofBytes(262_144),
+    "bytes-262145.json": ofBytes(262_145),
+    "input-32.json": `"${"x".repeat((32 << 20) - 2)}"`,
+    "input-33.json": `"${"x".repeat((32 << 20) - 1)}"`,
+    "deep/input.json": "{}",
+    "deep/params.json": deep(101),
+    "list/input.json": "{}",
+    "list/data.json": '{"params": [1]}',
+    "large/input.json": "{}",
+    "large/data.json": `{"params": ${ofBytes(262_145)}}`,
+  });
+  const tooDeep = "The parameters nest deeper than 100 levels";
+  const tooLarge = "The parameters are over the limit of 262144 bytes";
+  const refusals: Readonly<Record<string, string>> = {
+    "--input i.json --params deep-101.json": `deep-101.json: ${tooDeep}`,
+    "--input i.json --params deep-20000.json": `deep-20000.json: ${tooDeep}`,
+    "--input i.json --params bytes-262145.json": `bytes-262145.json: ${tooLarge}`,
+    "--input input-33.json": "cannot read input-33.json: it is larger than 32 MB",
+    "--fixture deep": `deep/params.json: ${tooDeep}`,
+    "--fixture list": 'list/data.json: params is not a JSON object: give values by name, such as {"max": 5}',
+    "--fixture large": `large/data.json: params: ${tooLarge}`,
+  };
+  for (const [words, text] of Object.entries(refusals))
+    assert.equal(await run(`eval p.rego ${words}`), { code: 1, out: "", err: `assay: ${text}\n` }, words);
+  const taken = ["i.json --params deep-100.json", "i.json --params bytes-262144.json", "input-32.json"];
+  for (const words of taken)
+    assert.equal(await run(`eval p.rego --input ${words}`), { code: 0, out: "ALLOWED\n", err: "" }, words);
+});
+
 test("eval reads an evaluation as files: input, parameters, time and policy", async () => {
   const policy = POLICY["policy/release.rego"].replace(
     "default",
