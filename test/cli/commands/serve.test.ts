@@ -1,3 +1,4 @@
+import { hash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import type { AddressInfo } from "node:net";
@@ -8,7 +9,9 @@ import { keyDigest } from "../../../src/store/accounts/api-keys.ts";
 import { migrations, schemaVersion } from "../../../src/store/db/database.ts";
 import { place } from "../../upgrades/fixture.ts";
 import { readBuildInfo } from "../../../src/assets.ts";
+import type { Store } from "../../../src/store/index.ts";
 import { lockDirectory } from "../../../src/store/db/data-directory-lock.ts";
+import { until } from "../../patience.ts";
 import { cli, inDirectory, look, start } from "../in-process.ts";
 import type { Started } from "../in-process.ts";
 
@@ -450,6 +453,55 @@ test("removes leftovers at the start: staged files at once, unreferenced evidenc
     assert.equal(readdirSync(shard), [young]);
     assert.equal(readdirSync(join(data, "staging")), []);
     assert.is((await server.stop()).code, 0);
+  }));
+
+/** An evaluation without a decision, which ended at that time (epoch seconds). @returns its public id */
+function addEvaluation(store: Store, organization: number, recordedAt: number): string {
+  const content = Buffer.from("packed");
+  const digest = hash("sha256", content);
+  store.regoDocuments.insert({ digest, size: content.length, content });
+  const { id, public_id } = store.regoEvaluations.create(
+    {
+      organization_id: organization,
+      requested_at: recordedAt,
+      caller: "u",
+      requested_by: "u",
+      actor_json: "{}",
+      request_digest: "0",
+      rego_policy_version_id: null,
+      bundle_digest: digest,
+      bundle_sha256: "0".repeat(64),
+      input_digest: digest,
+      input_sha256: "0".repeat(64),
+      input_bytes: 2,
+      params_json: "{}",
+      trails_json: "[]",
+      attestation_ids_json: "[]",
+      decision: null,
+      trailIds: [],
+    },
+    null,
+  );
+  const verdict = { allow: true, violations: [], outputsJson: "{}", decision: null };
+  store.regoEvaluations.end(id, { recordedAt, engine: "OPA", durationMs: 1, ...verdict });
+  return public_id;
+}
+
+test("deletes evaluations without a decision that ended before the time of the option, and no others", () =>
+  inDirectory(async (data) => {
+    const daysAgo = (days: number): number => Date.now() / 1000 - days * 86_400;
+    const young = look(data, (store) => {
+      const fields = { name: "acme", kind: "shared", isPublic: false, controlsEnabled: true } as const;
+      const organization = store.organizations.create(fields);
+      addEvaluation(store, organization, daysAgo(31));
+      return addEvaluation(store, organization, daysAgo(29));
+    });
+    const listIds = () => look(data, (_, db) => db.prepare("SELECT public_id FROM rego_evaluations").pluck().all());
+    const server = start(["serve", "--data", data, ...LISTEN, "--evaluation-retention", "30d"]);
+    await urlOf(server);
+    await until("the older evaluation is deleted", () => listIds().length < 2);
+    assert.is((await server.stop()).code, 0);
+    assert.equal(listIds(), [young]);
   }));
 
 test("runs a job that a crashed process had begun", () =>
