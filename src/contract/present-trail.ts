@@ -55,15 +55,16 @@ export function presentTrailEvents(
   row: SummarizedTrailRow,
   windowOf: (total: number) => { limit: number; offset: number },
 ): { events: TrailEventValue[]; total: number } {
-  const { trails, artifactLocations } = context.store;
-  const moves = artifactLocations.listTransitionsByTrail([row.id]).get(row.id)?.length ?? 0;
+  const { trails } = context.store;
+  const presenter = createTrailPresenter(context, [row]);
+  const moves = presenter.countMoves(row);
   const total = trails.countEvents(row.id) + moves;
   const { limit, offset } = windowOf(total);
   const start = Math.max(0, offset - moves);
   const allowance = listAllowance(context);
   const window = { limit: offset + limit - start, offset: start };
   const stored = trails.listEventWindow(row.id, window, eventTextReader(context, allowance));
-  const merged = createTrailPresenter(context, [row]).listedEvents(row, stored, allowance);
+  const merged = presenter.listedEvents(row, stored, allowance);
   return { events: merged.slice(offset - start, offset - start + limit), total };
 }
 
@@ -100,6 +101,8 @@ export function createTrailPresenter(context: PresenterContext, rows: readonly S
       const row = withLargeJson(context, listed, { table: "trails", allowance });
       return presentOutline(context, row, { ...findFlow(row.flow_id), template: findTemplate(row.template_id) });
     },
+    /** How many starts and stops of artifacts the history has. */
+    countMoves: (row: SummarizedTrailRow): number => movesOf(row).length,
     /** The history, oldest first. @param rows the history of the trail as stored */
     events(row: TrailRow, rows: Iterable<TrailEventRow>): Generator<TrailEventValue> {
       const origin = originOf(row);

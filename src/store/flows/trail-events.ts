@@ -31,8 +31,10 @@ export function trailEventStore(db: Db) {
     "INSERT INTO trail_events (trail_id, type, timestamp, event_json, attestation_id) VALUES (?, ?, ?, ?, ?)",
   );
   const events = db.prepare<[number], StoredEvent>(`${EVENTS} WHERE te.trail_id = ? ORDER BY te.id`);
+  // The events before the window are skipped in the index: they and their records are not read.
   const eventWindow = db.prepare<[number, number, number], StoredEvent>(
-    `${LISTED_EVENTS} WHERE te.trail_id = ? ORDER BY te.id LIMIT ? OFFSET ?`,
+    `${LISTED_EVENTS} WHERE te.id IN (SELECT id FROM trail_events WHERE trail_id = ? ORDER BY id LIMIT ? OFFSET ?)
+    ORDER BY te.id`,
   );
   const eventCount = db.prepare<[number], number>("SELECT count(*) FROM trail_events WHERE trail_id = ?").pluck();
   const eventSlice = db.prepare<[number, number, number], StoredEvent>(
