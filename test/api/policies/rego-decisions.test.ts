@@ -3,6 +3,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { startServer } from "../../given.ts";
 import type { TestServer } from "../../given.ts";
+import { until } from "../../patience.ts";
 import { entriesOf, refused } from "../administration.ts";
 import { SLOW, constant, regoClient } from "./rego-given.ts";
 import type { At, Json } from "./rego-given.ts";
@@ -146,6 +147,84 @@ test("a decision on an artifact counts for it, and an inline policy says so", as
   assert.is(record["attestation_data"].evaluation.policy.source, "inline");
 });
 
+test("a decision counts as any other: in slots, in policies and for its control, in the version of that moment", async () => {
+  const at = await world();
+  const flow = await server.given.flow(at, {
+    template: "version: 1\ntrail:\n  artifacts:\n    - name: app\n      attestations: [{name: gate, type: decision}]\n",
+  });
+  const trail = await server.given.trail(at, { flow });
+  const fingerprint = await server.given.artifact(at, { flow, trail, name: "app" });
+  const policy = await server.given.policy(at, {
+    yaml: "artifacts:\n  attestations:\n    - {type: decision, for_control: C1}\n",
+  });
+  const state = async () => {
+    const { body: read } = await server.call("GET", `/trails/${at.org}/${flow}/${trail}`, { key: at.key });
+    const path = `/asserts/${at.org}/fingerprint/${fingerprint}?policy_name=${policy}`;
+    const { body: verdict } = await server.call("GET", path, { key: at.key });
+    const [slot] = read.compliance_status.artifacts_statuses.app.attestations_statuses;
+    const { status, is_compliant, unexpected } = slot;
+    return { slot: { status, is_compliant, unexpected }, isCompliant: verdict.compliant };
+  };
+  const decide = async (identifier: string): Promise<Json> => {
+    const destination = { control: "C1", name: "gate", flow, trail, fingerprint };
+    const created = await rego.evaluate(at, request(at, { identifier }, destination));
+    const { decision_attestation_id: id } = await rego.ended(at, created.body.id);
+    return attestation(at, id);
+  };
+  const missing = { status: "MISSING", is_compliant: null, unexpected: false };
+  assert.equal(await state(), { slot: missing, isCompliant: false });
+  const denied = await decide("deny");
+  assert.equal([denied["control"], denied["control_version"]], ["C1", 1]);
+  const complete = { status: "COMPLETE", unexpected: false };
+  assert.equal(await state(), { slot: { ...complete, is_compliant: false }, isCompliant: false });
+  await server.call("PUT", `/controls/${at.org}/C1`, { key: at.key, body: { name: "One", description: "Stricter" } });
+  const allowed = await decide("allow");
+  assert.equal([allowed["control"], allowed["control_version"]], ["C1", 2]);
+  assert.equal(await state(), { slot: { ...complete, is_compliant: true }, isCompliant: true });
+  const found = (await decisionsOf(at)).map(({ id, is_compliant, control_version }) => [
+    id,
+    is_compliant,
+    control_version,
+  ]);
+  assert.equal(found, [
+    [allowed["attestation_id"], true, 2],
+    [denied["attestation_id"], false, 1],
+  ]);
+});
+
+test("verdict and decision are written together: a failed write leaves neither, and is made up for", async () => {
+  const at = await world();
+  // After the decision was inserted, as a full disk would.
+  server.db.exec(
+    "CREATE TEMP TRIGGER no_end BEFORE UPDATE OF status ON rego_evaluations " +
+      "WHEN NEW.decision_attestation_id IS NOT NULL BEGIN SELECT raise(ABORT, 'no room for a verdict'); END",
+  );
+  let id = "";
+  try {
+    const entries = await entriesOf(server, async () => {
+      id = (await rego.evaluate(at, request(at, { identifier: "allow" }))).body.id;
+      await until("the write fails", () => server.lines.some((line) => line.includes("no room for a verdict")));
+    });
+    assert.equal(
+      entries.map(({ event }) => event),
+      ["evaluation.requested"],
+    );
+    assert.equal(await decisionsOf(at), []);
+    const [waiting] = (await rego.evaluations(at, "?status=pending")).body.evaluations;
+    assert.equal([waiting?.id, waiting?.decision_attestation_id, waiting?.result], [id, undefined, undefined]);
+  } finally {
+    server.db.exec("DROP TRIGGER no_end");
+  }
+  // As the next process does.
+  server.rego.evaluator.start();
+  const ended = await rego.ended(at, id);
+  assert.equal(ended["result"], { allow: true, violations: [] });
+  assert.equal(
+    (await decisionsOf(at)).map((decision) => decision["id"]),
+    [ended["decision_attestation_id"]],
+  );
+});
+
 test("a failure of any kind writes no decision", async () => {
   const at = await world();
   for (const [files, kind] of [
@@ -159,6 +238,7 @@ test("a failure of any kind writes no decision", async () => {
     const body = await rego.ended(at, created.body.id);
     assert.equal([body["status"], body["error"]?.kind], ["failed", kind]);
     assert.equal([body["decision_attestation_id"], body["decision_error"]], [undefined, undefined]);
+    assert.equal(body["decision"], destination(at), "what was asked for is shown");
   }
   assert.equal(await decisionsOf(at), []);
 });

@@ -553,9 +553,11 @@ test("lists evaluations newest first, by every filter", async () => {
   const at = await rego.world();
   const other = await server.given.trail(at, { flow: at.flow });
   await rego.publish(at, "gate", inline(constant(false)));
+  await server.call("POST", `/controls/${at.org}`, { key: at.key, body: { identifier: "C1", name: "One" } });
+  const decision = { control: "C1", name: "gate", flow: at.flow, trail: other };
   const requests = [
     { context: { trails: at.trails }, policy: inline(constant(true)) },
-    { context: { trails: [{ flow: at.flow, trail: other }] }, policy: { identifier: "gate" } },
+    { context: { trails: [{ flow: at.flow, trail: other }] }, policy: { identifier: "gate" }, decision },
     { context: { trails: at.trails }, policy: inline("package p\n") },
   ];
   const ids: string[] = [];
@@ -572,6 +574,9 @@ test("lists evaluations newest first, by every filter", async () => {
   assert.equal(await found(""), [broken, denied, allowed]);
   assert.equal(await found("status=failed"), [broken]);
   assert.equal(await found("status=pending"), []);
+  assert.equal(await found("status=completed"), [denied, allowed]);
+  assert.equal(await found("control=C1"), [denied]);
+  assert.equal(await found("control=C2"), []);
   assert.equal(await found("allow=true"), [allowed]);
   assert.equal(await found("allow=false"), [denied]);
   assert.equal(await found("identifier=gate"), [denied]);
@@ -580,6 +585,10 @@ test("lists evaluations newest first, by every filter", async () => {
   assert.equal(await found(`flow=${at.flow}`), [broken, denied, allowed]);
   assert.equal(await found("flow=none"), []);
   assert.equal(await found(`flow=${at.flow}&trail=${other}`), [denied]);
+  assert.equal(await found(`trail=${other}`), [denied]);
+  assert.equal(await found("identifier=none"), []);
+  assert.equal(await found("version=latest"), []);
+  assert.equal(await found("allow=false&status=failed"), [], "all filters must match");
   assert.equal(await found(`from_timestamp=${times[1]}`), [broken, denied]);
   assert.equal(await found(`to_timestamp=${times[1]}`), [denied, allowed]);
   assert.equal(await found("per_page=1&page=2"), [denied]);

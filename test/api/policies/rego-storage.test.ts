@@ -125,6 +125,22 @@ test("verify names the evaluation of a document that is damaged or gone", async 
   assert.is((await rego.evaluations(at, `/${id}`)).status, 200, "the verdict is read without it");
 });
 
+test("a bundle is stored once, whether it was published or sent with requests", async () => {
+  const at = await rego.world();
+  const own = { files: { "p.rego": `${COMPLIANT}# of this test alone\n` } };
+  const bundleOf = (id: string): unknown =>
+    server.db.prepare("SELECT bundle_digest FROM rego_evaluations WHERE public_id = ?").pluck().get(id);
+  const inline = await evaluate(at, { policy: own });
+  const { version } = (await rego.publish(at, "gate", own)).body;
+  const published = await evaluate(at, { policy: { identifier: "gate" } });
+  const digest = server.db
+    .prepare("SELECT bundle_digest FROM rego_policy_versions WHERE sha256 = ?")
+    .pluck()
+    .get(version.sha256);
+  assert.type(digest, "string");
+  assert.equal([bundleOf(inline), bundleOf(published)], [digest, digest]);
+});
+
 test("a refused request leaves no file", async () => {
   const at = await world();
   const before = [...listNamedFiles(server.db)].length;
