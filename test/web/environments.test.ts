@@ -152,7 +152,7 @@ test("snapshots have addresses by index and by every expression, and lead to the
     assert.ok(page.status === 200 || expression.includes("hours"), `${expression}: ${page.status}`);
   }
   const first = await admin.get(path(`/${name}/1`));
-  assert.match(visibleText(first), `${name} #1 Compliant show the latest`);
+  assert.match(visibleText(first), `${name} #1 Compliant Show the latest`);
   assert.match(first.text, `/environments/${name}/2"`);
   for (const expression of ["3", "~9", "nonsense", "0"])
     assert.ok([400, 404].includes((await admin.get(path(`/${name}/${expression}`))).status), expression);
@@ -235,6 +235,9 @@ test("each side of a comparison has a field for its environment and one for the 
     `/${at.org}/env-diff?${new URLSearchParams({ left: name, left_at: left, right: name, right_at: right })}`;
   const first = new RegExp(`${name}#1 .*${name}#2`);
   for (const moment of ["#1", "1", "~1", "-2"]) assert.match(await show(sides(moment, "latest")), first, moment);
+  for (const moment of ["~1", "-2", "#-2"])
+    assert.match((await admin.get(sides(moment, "#-1"))).text, 'aria-current="true">Previous snapshot<', moment);
+  assert.not.match((await admin.get(sides("#-1", "#-2"))).text, 'aria-current="true">Previous snapshot<');
   const at1 = world.times(at, name)[0] ?? 0;
   const iso = new Date(Math.ceil(at1) * 1000).toISOString();
   assert.match(await show(sides(iso.slice(0, 19).replace("T", " "), "")), `${name}#1`);
@@ -378,9 +381,11 @@ test("an artifact is allowed with a reason and an end, and the snapshot says so"
 });
 
 test("allowing shows what it turns, and an artifact that the panel was not about is shown first", async () => {
-  const { name, fingerprint } = await failing();
+  const { name, policy, fingerprint } = await failing();
   const page = path(`/${name}?tab=settings&allow=`);
   assert.match(await show(page), "Show what would change Cancel");
+  const asked = await admin.get(`${page}${fingerprint}`);
+  assert.match(asked.text, 'value="api:1.0"', "the name that it runs under");
   const entry = { form: "allow", artifact_fingerprint: fingerprint, artifact_name: "api:1.0", description: "SEC-1" };
   const unseen = await admin.submitForm(page, { ...entry, seen: "" });
   assert.is(unseen.status, 200);
@@ -388,7 +393,11 @@ test("allowing shows what it turns, and an artifact that the panel was not about
     visibleText(unseen),
     new RegExp(`SEC-1 .* If ${name} allows this artifact .* Would fail 0 Would pass 1`),
   );
-  assert.match(visibleText(unseen), /accepted by the allowlist No provenance .* Allow, 1 will pass Cancel/);
+  assert.match(
+    visibleText(unseen),
+    new RegExp(`accepted by the allowlist No provenance : not .*\\s· ${policy} v1 .*Allow, 1 will pass Cancel`),
+    "with the policy, whose lines are not on the page",
+  );
   const entries = async () =>
     (await server.call("GET", `/allowlists/${at.org}?env_name=${name}&in_force=true`, { key: at.key })).body;
   assert.equal(await entries(), []);

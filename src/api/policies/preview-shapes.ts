@@ -8,6 +8,11 @@ export const Verdict = OneOf(["COMPLIANT", "NON-COMPLIANT", "UNKNOWN"]);
 
 const position = {
   policy: Type.String(),
+  version: Nullable(
+    Type.Integer({
+      description: "Of the policy; of a previewed text the one that it would become; null where not known",
+    }),
+  ),
   line: Nullable(
     Type.Integer({
       description: "Line of the rule in the previewed text, or else in the version in force; null where not known",

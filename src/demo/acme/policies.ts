@@ -1,4 +1,5 @@
 /** The controls and policies of acme, with all their versions. */
+import { SCHEMA_URL } from "../../domain/policy/schema.ts";
 import type { Calendar, StoryTime, Step, Teller } from "../steps.ts";
 import { ADMIN, ORG } from "./people.ts";
 
@@ -34,7 +35,7 @@ const CONTROLS: readonly Control[] = [
 
 type Version = { at: StoryTime; comment: string; yaml: string };
 
-const SCHEMA = "_schema: https://assay.acme.example/schemas/policy/v1";
+const SCHEMA = `_schema: ${SCHEMA_URL}`;
 const PROVENANCE = ["artifacts:", "  provenance:", "    required: true"];
 const IN_TRAIL = ["  trail-compliance:", "    required: true"];
 const EXCEPT_BATCH = ["    exceptions:", '      - if: ${{ flow.tags.tier == "batch" }}'];

@@ -46,7 +46,12 @@ const FINDINGS = {
   ],
 };
 
-const junit: Reporter = ({ at, number }, { total = 1190 + number, failures = 0, skipped = 6, ...result }, name) => {
+/** Unit tests grow with each release; browser tests stay. */
+const sizeOf = (name: string, number: number): { total: number; skipped: number } =>
+  name === "browser-tests" ? { total: 412, skipped: 0 } : { total: 1190 + number, skipped: 6 };
+
+const junit: Reporter = ({ at, number }, reported, name) => {
+  const { total, failures = 0, skipped, ...result } = { ...sizeOf(name, number), ...reported };
   const suite = (part: string, share: number) => ({
     name: `${name}.${part}`,
     total: share,

@@ -33,10 +33,7 @@ const PHRASES: readonly Phrase[] = [
     pattern: /^Suite '.*' has (\d+) failures? and (\d+) errors?$/s,
     words(matches) {
       const [failures, errors] = [sumOf(matches, 1), sumOf(matches, 2)];
-      return listed([
-        failures === 0 ? "" : formatCount(failures, "failure"),
-        errors === 0 ? "" : formatCount(errors, "error"),
-      ]);
+      return listed([failures === 0 ? "" : `${failures} failed`, errors === 0 ? "" : formatCount(errors, "error")]);
     },
   },
   { pattern: /^No test suites were reported$/, words: () => "no test suites" },

@@ -20,8 +20,11 @@ export type PolicyDraft = {
 
 export type VerdictWord = "COMPLIANT" | "NON-COMPLIANT" | "UNKNOWN";
 
-/** Where a rule stands: `line` and `column` are null where the text does not have it, or is not looked at. */
-type RulePlace = { policy: string; line: number | null; column: number | null };
+/**
+ * Where a rule stands: `line` and `column` are null where the text does not have it, or is not looked at. `version` is
+ * null where no single rule demands it; a draft has the number that it would get.
+ */
+type RulePlace = { policy: string; version: number | null; line: number | null; column: number | null };
 
 /** Why an artifact would not satisfy its policies: a sentence for each rule and flow. */
 export type PreviewReason = RulePlace & { text: string };
@@ -134,7 +137,8 @@ function expandVerdict(
   const verdict = expandStoredVerdict(stored, policy.document, facts);
   const places = verdict.rules.map(({ satisfied }, index): RulePlace => {
     const position = satisfied === false ? positionOf(stored.version_id, index) : null;
-    return { policy: stored.policy, line: position?.line ?? null, column: position?.column ?? null };
+    const { line = null, column = null } = position ?? {};
+    return { policy: stored.policy, version: policy.version, line, column };
   });
   const reasons = verdict.rules.flatMap((rule, index) =>
     explainVerdict({ status: verdict.status, rules: [rule] }, stored.policy).map((text) => ({
@@ -159,7 +163,7 @@ function causesOf(expanded: readonly Expanded[], { flows }: Facts): PreviewCause
   );
   return causes.map((cause) => {
     const demanded = rules.find(({ words }) => words.includes(cause.words));
-    return { policy: "", line: null, column: null, ...demanded?.place, ...cause };
+    return { policy: "", version: null, line: null, column: null, ...demanded?.place, ...cause };
   });
 }
 

@@ -10,11 +10,15 @@ const SHORT_CHARS = 7;
 export const copyButton = (text: string, what: string): Html =>
   html`<button class="copy" type="button" data-copy="${text}" aria-label="Copy ${what}">${icon("copy")}</button>`;
 
-/** A fingerprint. */
-export function fingerprint(value: string): Html {
+/** A fingerprint. @param href of its page, where nothing beside it names the artifact */
+export function fingerprint(value: string, href?: string): Html {
   const short = value.slice(0, SHORT_CHARS);
   const copy = copyButton(value, `fingerprint ${short}`);
-  return html`<span class="id"><span title="sha256:${value}">${short}</span>${copy}</span>`;
+  const shown =
+    href === undefined
+      ? html`<span title="sha256:${value}">${short}</span>`
+      : html`<a class="id" href="${href}" title="sha256:${value}">${short}</a>`;
+  return html`<span class="id">${shown}${copy}</span>`;
 }
 
 /** A commit; a link where its address is known and safe. An artifact may have been reported without one. */
@@ -38,3 +42,9 @@ export const reportedLink = (url: string | null | undefined, text: string, class
   url && isWebAddress(url)
     ? html`<a${className && html` class="${className}"`} href="${url}" rel="noopener noreferrer">${text}</a>`
     : html`${text}`;
+
+/** A link to a build, `Build 88043` where its address ends in a number. */
+export function buildLink(url: string): Html {
+  const [, number] = /\/(\d+)\/?$/.exec(url) ?? [];
+  return reportedLink(url, number === undefined ? "Build" : `Build ${number}`);
+}

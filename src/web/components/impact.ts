@@ -46,6 +46,13 @@ export async function askPreview(
   }
 }
 
+/** The name under which an artifact runs whose verdict would change; null where none would. */
+export const runningName = (preview: Preview | null, fingerprint: string): string | null =>
+  preview === null || "failed" in preview
+    ? null
+    : (preview.environments.flatMap(({ flips }) => flips).find((flip) => flip.fingerprint === fingerprint)?.name ??
+      null);
+
 type ImpactCounts = { fail: number; pass: number; unknown: number };
 
 /** How many artifacts would turn, in all environments; null where that could not be computed. */
@@ -254,13 +261,18 @@ function causeLines(causes: readonly Cause[]): Html {
   }`;
 }
 
-/** `snyk-container is missing · line 13`; without a line, the policy, and its version where one is in force. */
-export const causeLine = (cause: Cause, version?: number): Html =>
-  html`<div>${causeSentence(cause)}${SEPARATOR}<span class="muted whole">${
-    cause.line === null
-      ? html`<bdi>${cause.policy}</bdi>${version !== undefined && ` v${version}`}`
-      : html`<span data-line="${cause.line}">line ${cause.line}</span>`
-  }</span></div>`;
+/** `snyk-container is missing · prod-baseline v7`; for a rule of the text in the editor `· line 13`. */
+export const causeLine = (cause: Cause): Html => {
+  const place = placeOf(cause);
+  const after = place && html`${SEPARATOR}<span class="muted whole">${place}</span>`;
+  return html`<div>${causeSentence(cause)}${after}</div>`;
+};
+
+/** Only the previewed text has columns: lines of other texts are not on the page. */
+function placeOf({ policy, version, line, column }: Cause): Html | null {
+  if (column !== null) return html`<span data-line="${line}">line ${line}</span>`;
+  return policy === "" ? null : html`<bdi>${policy}</bdi>${version !== null && ` v${version}`}`;
+}
 
 /** What follows for pipelines; nothing where all pass. */
 export const assertNote = (preview: Preview, environment: string): Value =>

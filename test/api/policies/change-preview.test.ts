@@ -94,6 +94,7 @@ test("attaching a policy: each artifact with its cause and line, failing ones fi
     [
       {
         policy: "trail",
+        version: 1,
         line: 3,
         column: null,
         kind: "non_compliant_attestation",

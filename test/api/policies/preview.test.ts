@@ -168,6 +168,7 @@ test("lists the artifacts that would fail, with the line of the rule and the all
       reasons: [
         {
           policy: "live",
+          version: 2,
           line: 6,
           column: 7,
           text:
@@ -178,6 +179,7 @@ test("lists the artifacts that would fail, with the line of the rule and the all
       causes: [
         {
           policy: "live",
+          version: 2,
           line: 6,
           column: 7,
           kind: "missing_attestation",

@@ -55,10 +55,7 @@ function whyOf({ verdict, allowed, policies, causes, further_causes: further }: 
       ({ policy, version }, index) => html`${index > 0 && ", "}<bdi>${policy}</bdi> v${version}`,
     )}: all rules hold</span>`;
   const rest = causes.length - MAX_CAUSES + further;
-  const versions = new Map(policies.map(({ policy, version }) => [policy, version]));
-  return html`${causes
-    .slice(0, MAX_CAUSES)
-    .map((cause) => causeLine({ ...cause, line: null }, versions.get(cause.policy)))}${
+  return html`${causes.slice(0, MAX_CAUSES).map((cause) => causeLine(cause))}${
     rest > 0 && html`<div class="muted">and ${formatNumber(rest)} more</div>`
   }`;
 }

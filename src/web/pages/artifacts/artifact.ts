@@ -11,7 +11,7 @@ import { countingId } from "../../../domain/compliance/checklist.ts";
 import { resultOf } from "../../components/attestation-result.ts";
 import { LEAD_TIME } from "../../components/deployments.ts";
 import { icon } from "../../components/icon.ts";
-import { authorName, commit, copyButton, reportedLink } from "../../components/identifier.ts";
+import { authorName, buildLink, commit, copyButton, reportedLink } from "../../components/identifier.ts";
 import { jsonText } from "../../components/json.ts";
 import { lanes, lanesLegend } from "../../components/lanes.ts";
 import type { Span } from "../../components/lanes.ts";
@@ -145,8 +145,7 @@ function artifactHead({ to, org, may, now, moment }: Visit, artifact: Artifact):
         `fingerprint ${fingerprint.slice(0, 7)}`,
       )}</span>`,
       html`${icon("git-commit")}${source}${branch && html` on <bdi>${branch}</bdi>`}`,
-      artifact.build_url !== "" &&
-        html`${icon("play")}${reportedLink(artifact.build_url, buildName(artifact.build_url))}`,
+      artifact.build_url !== "" && html`${icon("play")}${buildLink(artifact.build_url)}`,
       html`${icon("clock")}reported ${time(Number(artifact.created_at), now)}`,
     ],
     actions: [
@@ -156,12 +155,6 @@ function artifactHead({ to, org, may, now, moment }: Visit, artifact: Artifact):
     ],
   });
 }
-
-/** `Build 88043` for an address that ends in a number. */
-const buildName = (url: string): string => {
-  const [, number] = /\/(\d+)\/?$/.exec(url) ?? [];
-  return number === undefined ? "Build" : `Build ${number}`;
-};
 
 function runsCard(visit: Visit, artifact: Artifact, { environments }: Runs): Html {
   const { to, now, moment } = visit;
@@ -312,7 +305,7 @@ function buildCard(visit: Visit, artifact: Artifact): Html {
         .filter((text) => text !== "")
         .join(", ")}</span>`,
     ],
-    ["Build", artifact.build_url && reportedLink(artifact.build_url, buildName(artifact.build_url))],
+    ["Build", artifact.build_url && buildLink(artifact.build_url)],
     ["Flow", html`<a href="${to.flow(artifact.flow_name)}"><bdi>${artifact.flow_name}</bdi></a>`],
     [
       "Trail",

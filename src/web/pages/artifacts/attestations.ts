@@ -135,9 +135,8 @@ function attestationRow({ to, now }: Visit, attestation: Attestation): Html {
     sub: kind,
     mark: icon("verified"),
   });
-  const word = type === "override" && isCompliant ? { word: "By override" } : {};
   const result = resultOf(attestation);
-  return html`<tr>${name}<td>${badge(stateOfVerdict(isCompliant), word)}</td>
+  return html`<tr>${name}<td>${badge(stateOfVerdict(isCompliant))}</td>
 <td class="fill">${result !== "" && html`<bdi class="cut">${result}</bdi>`}</td>
 <td class="flow fill"><a href="${to.flow(flow)}"><bdi class="cut">${flow}</bdi></a>
 <div class="sub"><a href="${to.trail(flow, trail)}"><bdi class="cut">${trail}</bdi></a></div></td>
@@ -154,7 +153,8 @@ function artifactOf({ to }: Pick<Visit, "to">, attestation: Attestation): Html {
     return target === undefined
       ? html`<span class="muted">of the trail</span>`
       : html`<bdi class="cut">${target}</bdi><div class="sub">not reported yet</div>`;
-  const name = target ?? "Artifact";
-  return html`<a href="${to.artifact(flow, digest)}"><bdi class="cut">${name}</bdi></a>
-<div class="sub">${fingerprint(digest)}</div>`;
+  const href = to.artifact(flow, digest);
+  return target === undefined
+    ? fingerprint(digest, href)
+    : html`<a href="${href}"><bdi class="cut">${target}</bdi></a><div class="sub">${fingerprint(digest)}</div>`;
 }

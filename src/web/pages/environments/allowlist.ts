@@ -6,7 +6,15 @@ import type { AnswerOf } from "../../../http/in-process.ts";
 import { typedForm } from "../../components/editor.ts";
 import { formOf, hiddenField, textArea, textField } from "../../components/forms.ts";
 import { fingerprint } from "../../components/identifier.ts";
-import { askPreview, assertNote, impactPanel, isUnseen, seenField, submitText } from "../../components/impact.ts";
+import {
+  askPreview,
+  assertNote,
+  impactPanel,
+  isUnseen,
+  runningName,
+  seenField,
+  submitText,
+} from "../../components/impact.ts";
 import { card, linkButton, padded } from "../../components/layout.ts";
 import { renderList, pageFrom } from "../../components/list-page.ts";
 import { formatInput, formatUtc, time } from "../../components/time.ts";
@@ -138,11 +146,12 @@ export async function allowForm(visit: Visit, environment: ShownEnvironment): Pr
   const { query, refused } = visit;
   const asked = query.get("allow") ?? "";
   const chosen = refused ? refused.fields.text("artifact_fingerprint").trim() : asked;
-  const known = FINGERPRINT.test(asked) ? await findKnown(visit, environment, asked) : null;
-  const isNew = known === null || known.reason === null;
   const preview = FINGERPRINT.test(chosen)
     ? await askPreview(visit, { allow_artifact: { environment: environment.name, artifact_fingerprint: chosen } })
     : null;
+  const name = query.get("name") ?? (chosen === asked ? runningName(preview, asked) : null);
+  const known = FINGERPRINT.test(asked) ? await findKnown(visit, environment, { fingerprint: asked, name }) : null;
+  const isNew = known === null || known.reason === null;
   const form = {
     name: "allow",
     fields: html`${allowFields(visit, { asked, known })}${seenField(preview === null ? "" : chosen)}`,
@@ -256,9 +265,13 @@ export async function disallowForm(visit: Visit, { name }: ShownEnvironment): Pr
 
 type Known = { name: string; reason: string | null; until: number | null };
 
-async function findKnown(visit: Visit, { name }: ShownEnvironment, value: string): Promise<Known> {
-  const entry = await findEntry(visit, name, value);
+async function findKnown(
+  visit: Visit,
+  environment: ShownEnvironment,
+  { fingerprint, name }: { fingerprint: string; name: string | null },
+): Promise<Known> {
+  const entry = await findEntry(visit, environment.name, fingerprint);
   return entry
     ? { name: entry.artifact_name, reason: entry.description, until: entry.expires_at ?? null }
-    : { name: visit.query.get("name") ?? "", reason: null, until: null };
+    : { name: name ?? "", reason: null, until: null };
 }

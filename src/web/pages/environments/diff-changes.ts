@@ -5,7 +5,7 @@ import type { DiffKind } from "../../../domain/snapshot/comparison.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { causesLine } from "../../components/causes.ts";
 import { commitList, commitsWords } from "../../components/commits.ts";
-import { fingerprint, isWebAddress, reportedLink } from "../../components/identifier.ts";
+import { buildLink, fingerprint, isWebAddress } from "../../components/identifier.ts";
 import { icon } from "../../components/icon.ts";
 import type { IconName } from "../../components/icon.ts";
 import { card, linkButton, reasonsBox, table } from "../../components/layout.ts";
@@ -157,7 +157,7 @@ function setsCard(visit: Visit, { sets, sets_total: total, counts }: Diff): Html
       set.after,
     )}</td><td
 data-l="Commits">${set.commits ? commitsWords(set.commits) : html`<span class="muted">–</span>`}</td><td
-data-l="Built by">${builtBy(set.build)}</td><td>${state}</td><td class="r"><a href="${shown}">${
+data-l="Build">${builtBy(set.build)}</td><td>${state}</td><td class="r"><a href="${shown}">${
       set.total === 1 ? html`<bdi>${set.example}</bdi>` : "Show all"
     }</a></td></tr>`;
   });
@@ -171,7 +171,7 @@ data-l="Built by">${builtBy(set.build)}</td><td>${state}</td><td class="r"><a hr
         { text: "Services", isRight: true, className: "w-time" },
         { text: "Change" },
         { text: "Commits" },
-        { text: "Built by" },
+        { text: "Build" },
         { text: "Now" },
         { text: "Show", isHidden: true },
       ],
@@ -191,7 +191,7 @@ const versions = (before: string, after: string): Html =>
 const builtBy = (build: Entry["build"]): Html =>
   build === null
     ? html`<span class="muted">–</span>`
-    : html`<bdi>${build.reported_by}</bdi>${isWebAddress(build.url) && html`, ${reportedLink(build.url, "Build")}`}`;
+    : html`${isWebAddress(build.url) ? buildLink(build.url) : "built"} by <bdi>${build.reported_by}</bdi>`;
 
 function changesTable(visit: Visit, diff: Diff): Html {
   const groups = Map.groupBy(diff.data, ({ kind }) => kind);
@@ -294,7 +294,7 @@ function artifactCells(visit: Visit, diff: Diff, entry: Entry): Cells {
     return {
       what,
       change: html`${versions(before?.version ?? "", after?.version ?? "")}${
-        build && html`<div class="sub"><span>built by ${builtBy(build)}</span></div>`
+        build && html`<div class="sub"><span>${builtBy(build)}</span></div>`
       }`,
       why: html`${entry.would ? wouldStart(entry, entry.would) : state}${commits && commitList(commits)}`,
     };

@@ -1,5 +1,6 @@
 /** The difference between two snapshots, of one environment or of two; and the form that chooses them. */
 import { compareSnapshots } from "../../../api/environments/snapshot-diff.ts";
+import { parseSnapshotExpression } from "../../../domain/snapshot/expression.ts";
 import { DAY_S } from "../../../domain/time.ts";
 import { AppError } from "../../../errors.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
@@ -117,14 +118,26 @@ function shortcuts({ here, now, moment }: Visit, { from, to, turned, last_compli
         { text: "Both 7 days ago", ...ago("7.days.ago") },
       ];
   const cleared = { ...NO_MOMENTS, kind: null, search: null, set: null, page: null };
+  const isSame = ({ expression }: Side, other: string): boolean =>
+    expression !== null && spelledOf(expression, now) === spelledOf(other, now);
   const isShown = (one: { left: string; right: string }): boolean =>
-    sides.left.expression === one.left && sides.right.expression === one.right;
+    isSame(sides.left, one.left) && isSame(sides.right, one.right);
   return html`${links.map(
     (one) =>
       html`<a href="${here({ ...cleared, left: one.left, right: one.right })}"${
         isShown(one) && html` aria-current="true"`
       }>${one.text}</a>`,
   )}`;
+}
+
+/** An expression in one of its spellings: `production#-2` as `production~1`. */
+function spelledOf(expression: string, now: number): string {
+  const parsed = parseSnapshotExpression(expression, now);
+  if (parsed === null) return expression;
+  const { environment, position } = parsed;
+  if (position.kind === "time") return `${environment}@${position.at}`;
+  const behind = position.kind === "behind" ? position.behind : -1 - position.index;
+  return behind >= 0 ? `${environment}~${behind}` : expression;
 }
 
 /** The tab of an environment: its latest snapshot, now or then, against the one before; or those in the address. */

@@ -78,8 +78,8 @@ function snapshotHead(visit: Visit, shown: Shown): Html {
     state: html`${badge(stateOfVerdict(verdictOf(shown)), { isLarge: true })}${
       isLatest
         ? tag(past === null ? "latest" : "in force then")
-        : html`<a class="tag" href="${to.environment(name)}">${
-            past === null ? "show the latest" : "show the one in force then"
+        : html`<a href="${to.environment(name)}">${
+            past === null ? "Show the latest" : "Show the one in force then"
           }</a>`
     }${isArchived(name) && tag("archived", "archive")}`,
     meta: [
