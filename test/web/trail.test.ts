@@ -418,10 +418,15 @@ test("a page that pretends to be a report is shown as its source", async () => {
 test("images are sent as what their bytes are, whatever the client called them", async () => {
   const png = Buffer.concat([Buffer.from("\x89PNG\r\n\x1a\n", "latin1"), Buffer.alloc(20, 1)]);
   const { shown } = await preview(png, "picture.html", "text/html");
-  assert.is(shown.headers.get("Content-Type"), "image/png");
+  assert.match(shown.text, `<img alt="picture.html" src="data:image/png;base64,${png.toString("base64")}">`);
+  assert.match(shown.text, "background:Canvas", "the theme is seen beside it");
   const drawing = await preview('<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>', "d.svg");
-  assert.is(drawing.shown.headers.get("Content-Type"), "image/svg+xml");
-  assert.match(drawing.shown.headers.get("Content-Security-Policy") ?? "", /^sandbox; default-src 'none'; style-src/);
+  assert.match(drawing.shown.text, '<img alt="d.svg" src="data:image/svg+xml;base64,');
+  assert.not.match(drawing.shown.text, "<script>");
+  assert.match(
+    drawing.shown.headers.get("Content-Security-Policy") ?? "",
+    /^sandbox; default-src 'none'; style-src 'sha256-[^']+'; img-src data:; base-uri 'none'/,
+  );
 });
 
 test("of an archive the files are listed, also with long names", async () => {

@@ -32,7 +32,7 @@ const STYLE =
   "Consolas,monospace;background:Canvas;color:CanvasText}pre{margin:0;white-space:pre-wrap;overflow-wrap:anywhere}" +
   "p{margin:0 0 12px;font:13px/20px system-ui,sans-serif}table{border-collapse:collapse;width:100%}" +
   "th,td{padding:4px 0;text-align:left;overflow-wrap:anywhere;border-bottom:1px solid GrayText}" +
-  "th:last-child,td:last-child{text-align:right;padding-left:16px;white-space:nowrap}";
+  "th:last-child,td:last-child{text-align:right;padding-left:16px;white-space:nowrap}img{display:block;max-width:100%}";
 const STYLE_SOURCE = `style-src 'sha256-${hash("sha256", STYLE, "base64")}'`;
 
 type Theme = Preferences["theme"];
@@ -49,7 +49,9 @@ export function previewPage(
 <style>${new Html(STYLE)}</style></head>
 <body>${body}</body></html>
 `.text;
-  return { raw: { type: "text/html; charset=utf-8", body: text, sources: [STYLE_SOURCE], status } };
+  // The frame may not load anything from this server, so an image is part of its page.
+  const sources = [STYLE_SOURCE, "img-src data:"];
+  return { raw: { type: "text/html; charset=utf-8", body: text, sources, status } };
 }
 
 const IMAGES: readonly (readonly [type: string, starts: RegExp])[] = [
@@ -63,11 +65,10 @@ const IMAGES: readonly (readonly [type: string, starts: RegExp])[] = [
 
 /** Reads a file as far as its preview needs it. */
 export async function previewOf({ download }: { download: Download }, theme: Theme): Promise<RawAnswer> {
-  const shown = await contentOf(download);
-  return shown instanceof Html ? previewPage(download.filename, shown, { theme }) : shown;
+  return previewPage(download.filename, await contentOf(download), { theme });
 }
 
-async function contentOf(download: Download): Promise<Html | RawAnswer> {
+async function contentOf(download: Download): Promise<Html> {
   if (download.size === 0) return html`<p>The file is empty.</p>`;
   const head = await readBytes(download, HEAD_BYTES);
   const start = head.toString("latin1");
@@ -78,12 +79,13 @@ async function contentOf(download: Download): Promise<Html | RawAnswer> {
   return textPreview(download);
 }
 
-async function imagePreview(download: Download, type: string): Promise<Html | RawAnswer> {
+/** Drawings are images, too: their scripts do not run, and they can load nothing. */
+async function imagePreview(download: Download, type: string): Promise<Html> {
   if (download.size > MAX_IMAGE_BYTES)
     return html`<p>The image has ${sizeText(download.size)}: too much for a preview.</p>`;
-  const body = await readBytes(download, download.size);
-  // Drawings style themselves; they can load nothing.
-  return { raw: { type, body, sources: ["style-src 'unsafe-inline'"] } };
+  const bytes = await readBytes(download, download.size);
+  const address = new Html(`data:${type};base64,${bytes.toString("base64")}`);
+  return html`<img alt="${download.filename}" src="${address}">`;
 }
 
 async function textPreview(download: Download): Promise<Html> {
