@@ -67,10 +67,6 @@ export function rootOf({ path, originalUrl }: Pick<Koa.Context, "path" | "origin
   return "../".repeat(path.split("/").length - 2) || "./";
 }
 
-/** An error message above a form; null for no message. */
-export const problemBox = (text: string | null): Html | null =>
-  text === null ? null : html`<p class="problem" role="alert">${text}</p>`;
-
 /** The HTML of a `value` attribute. */
 export const valueAttribute = (text: string): string => `value="${html`${text}`.text}"`;
 

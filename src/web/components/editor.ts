@@ -10,7 +10,7 @@ import { textProblemInWords } from "../page/field-words.ts";
 import type { Fields } from "../page/fields.ts";
 import type { RefusedForm, Visit } from "../page/page.ts";
 import { sourceCode } from "./code.ts";
-import { hiddenField, withFocus } from "./forms.ts";
+import { hiddenField, problemBox, withFocus } from "./forms.ts";
 import { icon } from "./icon.ts";
 import { card, padded } from "./layout.ts";
 import { formatNumber } from "./state.ts";
@@ -48,8 +48,8 @@ type EditorOptions = {
   below?: Value;
   /** The result of the check: `editorResult`. */
   result: Html;
-  /** The buttons below the text; none where the head of the page has `saveButton`. */
-  buttons?: { submit: string; cancel: string };
+  /** The buttons below the text; `cancel` leads away, where there is something to leave. */
+  buttons: { submit: string; cancel: { href: string; text: string } | null };
   rows?: number;
 };
 
@@ -84,7 +84,7 @@ export function editorForm(visit: Visit, options: EditorOptions): Html {
   const found = [...problems.map(withKind("error")), ...warnings.map(withKind("warning"))];
   const error = problems.length === 0 ? (refused?.errors[field] ?? null) : null;
   const hidden = html`${hiddenField("csrf", visit.csrf)}${hiddenField("form", form)}`;
-  const note = refused?.message ? html`<p class="problem" role="alert">${refused.message}</p>` : null;
+  const note = problemBox(refused?.message || null);
   // A browser drops the first line feed of a text area.
   const area = html`<textarea class="field mono editor-text" id="editor-text" name="${field}" rows="${
     options.rows ?? 24
@@ -110,18 +110,15 @@ ${found.length > 0 && html`<div data-editor-fallback>${markedSource(text, found)
   error !== null && html`<p class="field-error">${icon("alert-fill", "12")}${error}</p>`
 }<div class="card-f"><span class="row" data-editor-marks>${found.map(positionLink)}</span><span
 class="right" id="editor-hint">${options.language}</span></div></section>
-${below}${
-  buttons &&
-  html`<div class="form-do">${saveButton(buttons.submit)}<a class="btn btn-quiet"
-href="${buttons.cancel}">Cancel</a></div>`
-}</div>
+${below}${formButtons(buttons)}</div>
 <div class="editor-side">${result}</div></div></form>`;
 }
 
-/** The button that stores the text. The script switches it off while the text has errors. */
-export const saveButton = (text: string): Html =>
-  html`<button class="btn btn-primary" type="submit" name="do" value="save" form="${FORM_ID}"
-data-editor-save>${text}</button>`;
+/** The script switches the button that stores the text off while the text has errors. */
+const formButtons = ({ submit, cancel }: EditorOptions["buttons"]): Html =>
+  html`<div class="form-do"><button class="btn btn-primary" type="submit" name="do" value="save" data-editor-save>${
+    submit
+  }</button>${cancel && html`<a class="btn btn-quiet" href="${cancel.href}">${cancel.text}</a>`}</div>`;
 
 /** The button that checks the text, and stores nothing. */
 export const previewButton = (text: string, kind: "" | "small" = ""): Html =>

@@ -43,6 +43,10 @@ type FormOptions = {
   within?: (buttons: Html) => Html;
 };
 
+/** An error message above a form or in place of a list; null for no message. */
+export const problemBox = (text: string | null): Html | null =>
+  text === null ? null : html`<p class="problem" role="alert">${icon("alert-fill")}<span>${text}</span></p>`;
+
 /** A form of this page. What was refused is shown above it, with what was typed. */
 export function formOf(
   visit: FormVisit,
@@ -51,7 +55,7 @@ export function formOf(
   const refused = visit.refused?.form === name ? visit.refused : null;
   const query = visit.query.toString();
   const action = `${visit.to.path(visit.path.slice(1))}${query === "" ? "" : `?${query}`}`;
-  const problem = refused?.message ? html`<p class="problem" role="alert">${refused.message}</p>` : null;
+  const problem = problemBox(refused?.message || null);
   const look = isDanger ? " btn-danger" : isInline ? " btn-s" : isSecondary ? "" : " btn-primary";
   const buttons = html`<button class="btn${look}" type="submit">${submit}</button>${
     cancel !== undefined && html`<a class="btn btn-quiet" href="${cancel}">Cancel</a>`

@@ -3,7 +3,7 @@ import { html } from "../html.ts";
 import type { Html, Value } from "../html.ts";
 import type { AnswerOf, CallInput } from "../../http/in-process.ts";
 import type { Content, Section, Visit } from "../page/page.ts";
-import { icon } from "./icon.ts";
+import { problemBox } from "./forms.ts";
 import type { IconName } from "./icon.ts";
 import { card, empty, linkButton, pageHead, table } from "./layout.ts";
 import type { TableColumn } from "./layout.ts";
@@ -91,7 +91,7 @@ export async function renderList<Row>(visit: Visit, list: List<Row>): Promise<{ 
   const clear = here(Object.fromEntries(narrowing.map((name) => [name, null])));
   const body =
     part.problem !== undefined
-      ? html`<p class="problem" role="alert">${icon("alert-fill")}<span>${part.problem}</span></p>`
+      ? problemBox(part.problem)
       : rows.length === 0
         ? inCard(empty(await describeNothing(visit, list, { total, clear })))
         : html`${await renderRows(visit, list, { rows, total })}${pager(visit, position)}`;

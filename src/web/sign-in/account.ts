@@ -19,7 +19,7 @@ import {
   shownKey,
 } from "../components/api-keys.ts";
 import type { ShownKeyRow } from "../components/api-keys.ts";
-import { formOf, hiddenField, textField, withoutRefusal } from "../components/forms.ts";
+import { formOf, hiddenField, problemBox, textField, withoutRefusal } from "../components/forms.ts";
 import { icon } from "../components/icon.ts";
 import { card, facts, nameCell, padded, pageHead, table } from "../components/layout.ts";
 import { pageOf, pager } from "../components/lists.ts";
@@ -153,7 +153,7 @@ function organizationCard(visit: Visit, { data, pagination }: AnswerOf<typeof li
   return card({
     id: "h-organizations",
     title: html`Organizations ${count(pagination.total)}`,
-    body: html`${refused && padded(html`<p class="problem" role="alert">${refused}</p>`)}${table({
+    body: html`${refused && padded(problemBox(refused))}${table({
       caption: "Organizations",
       columns: [{ text: "Name" }, { text: "Role" }, { text: "Default", isHidden: true }],
       rows,
@@ -210,7 +210,7 @@ function sessionCard(visit: Visit, sessions: readonly SessionRow[], current: str
     id: "h-sessions",
     title: html`Sessions ${count(sessions.length)}`,
     more: sessions.length > 1 && html`<span class="right">${others}</span>`,
-    body: html`${problem && padded(html`<p class="problem" role="alert">${problem}</p>`)}${table({
+    body: html`${problem && padded(problemBox(problem))}${table({
       caption: "Sessions",
       columns,
       rows: sessions.map((session) => sessionRow(visit, session, current)),
@@ -290,7 +290,7 @@ function passwordForm(visit: Visit, userName: string): Html {
   return html`<form class="form" method="post" action="${visit.to.path("account/password")}">${hiddenField(
     "csrf",
     visit.csrf,
-  )}${problem && html`<p class="problem" role="alert">${problem}</p>`}<input type="text" name="username"
+  )}${problemBox(problem)}<input type="text" name="username"
 autocomplete="username" value="${userName}" readonly hidden>${secret("present", "Current password", {
     autocomplete: "current-password",
   })}${secret("wanted", "New password", { autocomplete: "new-password", hint: PASSWORD_HINT })}${secret(

@@ -6,7 +6,8 @@ import type { OidcChecks } from "../../auth/oidc-provider.ts";
 import { parseNextPath } from "../../domain/login/next-path.ts";
 import { AppError } from "../../errors.ts";
 import { STATUS_BY_ERROR } from "../../http/response.ts";
-import { field, hidden, html, problemBox, rootOf, valueAttribute } from "../html.ts";
+import { problemBox } from "../components/forms.ts";
+import { field, hidden, html, rootOf, valueAttribute } from "../html.ts";
 import {
   FOREIGN_FORM_MESSAGE,
   redirectTo,

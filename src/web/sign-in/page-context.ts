@@ -8,6 +8,7 @@ import { readSmallBody } from "../../http/body/body.ts";
 import type { BodyLimits } from "../../http/body/body.ts";
 import { clientAddress } from "../../http/client-address.ts";
 import type { Cookies } from "../cookies.ts";
+import { problemBox } from "../components/forms.ts";
 import { html, rootOf } from "../html.ts";
 import type { Html } from "../html.ts";
 import { redirect, sendHtml } from "../page/answer.ts";
@@ -116,8 +117,7 @@ export const sendMessage = (
   page: PageContext,
   ctx: Koa.Context,
   { status, title, text, link }: { status: number; title: string; text: string; link: Html },
-): Promise<void> =>
-  sendPage(page, ctx, { status, title, main: html`<p class="problem" role="alert">${text}</p><p>${link}</p>` });
+): Promise<void> => sendPage(page, ctx, { status, title, main: html`${problemBox(text)}<p>${link}</p>` });
 
 const NO_ORGANIZATIONS = { names: [], hasMore: false };
 

@@ -5,7 +5,8 @@ import { findPasswordProblem } from "../../domain/login/password.ts";
 import { matches, ORGANIZATION_NAME, USER_NAME } from "../../domain/names.ts";
 import { AppError } from "../../errors.ts";
 import { STATUS_BY_ERROR } from "../../http/response.ts";
-import { field, hidden, html, problemBox, rootOf, valueAttribute } from "../html.ts";
+import { problemBox } from "../components/forms.ts";
+import { field, hidden, html, rootOf, valueAttribute } from "../html.ts";
 import {
   FOREIGN_FORM_MESSAGE,
   redirectTo,

@@ -4,6 +4,7 @@ import { parseSnapshotExpression } from "../../../domain/snapshot/expression.ts"
 import { DAY_S } from "../../../domain/time.ts";
 import { AppError } from "../../../errors.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
+import { problemBox } from "../../components/forms.ts";
 import { empty } from "../../components/layout.ts";
 import { pageOf } from "../../components/lists.ts";
 import { html } from "../../html.ts";
@@ -42,8 +43,7 @@ export async function diffView(
     const links = shortcuts(visit, answer, sides);
     return { view: html`<div>${form}${comparison(visit, answer, { links, hint })}</div>`, diff: answer };
   }
-  const refusal = answer.message !== null && html`<p class="problem" role="alert">${answer.message}</p>`;
-  return { view: html`<div>${form}${hint}${refusal}</div>`, diff: null };
+  return { view: html`<div>${form}${hint}${problemBox(answer.message)}</div>`, diff: null };
 }
 
 const nothingAsked = (): Html =>

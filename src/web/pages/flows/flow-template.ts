@@ -59,7 +59,7 @@ async function editor(visit: Visit, flow: Flow): Promise<Html> {
     result: isChecked(refused)
       ? templateResult({ problems, warnings: refused?.warnings ?? [] }, draft)
       : noTemplateResult(),
-    buttons: { submit: "Save template", cancel: visit.here({ ask: null }) },
+    buttons: { submit: "Save template", cancel: { href: visit.here({ ask: null }), text: "Cancel" } },
   });
 }
 

@@ -97,7 +97,7 @@ ${selectField(visit, { form: "create", name: "visibility", label: "Visibility", 
     result: isChecked(refused)
       ? templateResult({ problems, warnings: refused?.warnings ?? [] }, null)
       : noTemplateResult(),
-    buttons: { submit: "Create flow", cancel: visit.to.flows() },
+    buttons: { submit: "Create flow", cancel: { href: visit.to.flows(), text: "Cancel" } },
     rows: 14,
   });
   return {

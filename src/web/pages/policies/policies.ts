@@ -106,7 +106,7 @@ async function showCreation(visit: Visit, preview: PreviewAnswer | null): Promis
     above: card({ id: "h-new", title: "Policy", body: padded(about) }),
     below: card({ id: "h-more", title: "Preview and note", body: padded(more) }),
     result: preview ? impact(visit, preview, null) : noImpact(null),
-    buttons: { submit: "Create policy", cancel: visit.to.policies() },
+    buttons: { submit: "Create policy", cancel: { href: visit.to.policies(), text: "Cancel" } },
     rows: 14,
   });
   return {

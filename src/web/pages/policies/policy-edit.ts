@@ -61,6 +61,10 @@ export async function editTab(visit: Visit, policy: Policy, preview: PreviewAnsw
     completions: await policyCompletions(visit),
     language: LANGUAGE,
     below: noteFields(visit, policy),
+    buttons: {
+      submit: `Save as version ${(latest?.version ?? 0) + 1}`,
+      cancel: refused && { href: visit.to.policy(policy.name), text: "Discard" },
+    },
     result: preview ? impact(visit, preview, base && draft) : noImpact(users),
   });
 }

@@ -1,9 +1,9 @@
 /** `/{org}/policies/{policy}`: its text or editor, versions, environments and events. */
 import { attachPolicyToEnv, detachPolicyFromEnv } from "../../../api/environments/environment-policies.ts";
 import { getPolicy, putPolicy } from "../../../api/policies/policies.ts";
-import { asksForPreview, saveButton } from "../../components/editor.ts";
+import { asksForPreview } from "../../components/editor.ts";
 import { icon } from "../../components/icon.ts";
-import { linkButton, pageHead, tabs } from "../../components/layout.ts";
+import { pageHead, tabs } from "../../components/layout.ts";
 import { tag } from "../../components/state.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
@@ -59,9 +59,6 @@ async function show(visit: Visit, preview: PreviewAnswer | null): Promise<Conten
       title: html`<bdi>${policy.name}</bdi>`,
       state: html`${tag(next === 1 ? "no text yet" : `v${next - 1} in force`)}${draft}`,
       sub: policy.description,
-      actions: isEditor
-        ? [hasDraft && linkButton(to.policy(policy.name), "Discard"), saveButton(`Save as version ${next}`)]
-        : [],
     })}${policyTabs(visit, policy, tab)}<div class="stack">${main}</div>`,
   };
 }
