@@ -191,7 +191,7 @@ test("attaches the policy to an environment, and detaches it after asking", asyn
   const attached = await browser.submitForm(path, { form: "attach", env_name: "production" });
   assert.match(String(attached.location), /tab=environments&done=attached$/);
   assert.equal((await read(at, "prod")).consuming_envs, ["production"]);
-  assert.match(visibleText(await browser.get(path)), /production Unknown this policy alone .* Detach/);
+  assert.match(visibleText(await browser.get(path)), /production Unknown none .* Detach/);
   const chosen = visibleText(await browser.get(`${path}&env_name=production`));
   assert.match(chosen, /If you attach prod v1 to production .* Attach Cancel/);
   const asked = await browser.get(`${path}&ask=detach&environment=production`);

@@ -83,7 +83,7 @@ export const attestationsPage = page({
     columns: [
       { text: "Name" },
       { text: "State", className: "w-st" },
-      { text: "Result" },
+      { text: "Result", className: "w-result" },
       { text: "Flow and trail", className: "w-place" },
       { text: "Artifact", className: "hide-m w-place" },
       { text: "Reported", isRight: true, className: "w-lead" },

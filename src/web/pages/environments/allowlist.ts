@@ -111,8 +111,7 @@ export async function allowlistCard(visit: Visit, environment: ShownEnvironment)
     columns: [
       { text: "Artifact" },
       { text: "Reason" },
-      { text: "Since", isRight: true },
-      { text: "Until", isRight: true },
+      { text: "In force" },
       { text: "Change", isRight: true, isHidden: true },
     ],
     row: entryRow,
@@ -129,13 +128,14 @@ export async function allowlistCard(visit: Visit, environment: ShownEnvironment)
 
 function entryRow({ here, now }: Visit, entry: Entry): Html {
   const end = entry.expires_at;
-  const until = end === undefined ? html`<span class="muted nowrap">no end</span>` : time(end, now);
+  const until = end === undefined ? "no end" : html`until ${time(end, now)}`;
   return html`<tr><td class="lead"><span class="t-name">${artifactName(entry.artifact_name)}</span><div
 class="sub">${fingerprint(
     entry.fingerprint,
   )}</div></td><td class="fill"><span class="prose">${entry.description}</span><div class="sub"><span>by
-<bdi>${entry.user_name}</bdi></span></div></td><td class="r" data-l="Since">${time(entry.timestamp, now)}</td><td
-class="r"${end !== undefined && html` data-l="Until"`}>${until}</td>
+<bdi>${entry.user_name}</bdi></span></div></td><td
+class="full"><span class="nowrap">since ${time(entry.timestamp, now)},</span>
+<span class="nowrap">${until}</span></td>
 <td class="r"><span class="row-actions beside">${linkButton(here({ allow: entry.fingerprint }), "Change", {
     kind: "small",
   })}${linkButton(here({ disallow: entry.fingerprint }), "End…", { kind: "small" })}</span></td></tr>`;

@@ -57,7 +57,7 @@ export async function environmentDeployments(visit: Visit, environment: ShownEnv
     columns: [
       { text: "Artifact", className: "w-image" },
       { text: "At the start", className: "w-st" },
-      { text: "Flow and trail" },
+      { text: "Flow and trail", className: "w-place" },
       { text: LEAD_TIME, isRight: true, className: "w-lead" },
       { text: "Deployed", isRight: true },
     ],
@@ -124,7 +124,7 @@ function deploymentRow({ to, now }: Visit, deployment: Deployment): Html {
       ? html`<span class="muted">–</span>`
       : html`<a href="${to.flow(flow)}"><bdi>${flow}</bdi></a><div class="sub">${
           trail !== null && html`<a href="${to.trail(flow, trail)}"><bdi>${trail}</bdi></a>`
-        } ${commit(deployment.git_commit, deployment.commit_url)}</div>`;
+        }<span class="hide-t">${commit(deployment.git_commit, deployment.commit_url)}</span></div>`;
   return html`<tr>${nameCell({
     href: flow === null ? null : to.artifact(flow, deployment.fingerprint),
     name: label,

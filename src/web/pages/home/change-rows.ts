@@ -4,7 +4,7 @@ import { icon } from "../../components/icon.ts";
 import type { IconName } from "../../components/icon.ts";
 import { causesLine } from "../../components/causes.ts";
 import { commitList } from "../../components/commits.ts";
-import { commit, reportedLink } from "../../components/identifier.ts";
+import { buildLink, commit, reportedLink } from "../../components/identifier.ts";
 import { formatNumber, stateIcon, stateOfVerdict } from "../../components/state.ts";
 import { formatDate, moment } from "../../components/time.ts";
 import { html } from "../../html.ts";
@@ -280,7 +280,7 @@ function buildOf({ build }: ListedChange): Value {
     pulls.length > 0 && html`${pulls}${more > 0 && ` and ${more} more`}`,
     commit(build.git_commit ?? "", build.commit_url),
     html`<bdi>${build.reported_by}</bdi>`,
-    build.build_url !== "" && reportedLink(build.build_url, "Build"),
+    build.build_url !== "" && buildLink(build.build_url),
   ]);
 }
 

@@ -1,7 +1,7 @@
 /** The tab with the builds of a repository: how often it is built, and what was built. */
 import { buildStatistics, listBuilds } from "../../../api/flows/builds.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
-import { commit, fingerprint, reportedLink } from "../../components/identifier.ts";
+import { buildLink, commit, fingerprint } from "../../components/identifier.ts";
 import { card, empty, nameCell, padded, table } from "../../components/layout.ts";
 import { pageOf, pager } from "../../components/lists.ts";
 import { formatNumber } from "../../components/state.ts";
@@ -66,7 +66,7 @@ function buildRow({ to, now }: Visit, build: Build): Html {
   })}<td class="hide-s">${commit(build.git_commit, build.commit_url)}</td>
 <td data-l="Fingerprint">${print === "" ? html`<span class="muted">–</span>` : fingerprint(print)}</td>
 <td class="hide-s">${
-    build.build_url === null ? html`<span class="muted">–</span>` : reportedLink(build.build_url, "Build")
+    build.build_url === null ? html`<span class="muted">–</span>` : buildLink(build.build_url)
   }</td><td class="r">${time(build.created_at, now)}</td></tr>`;
 }
 

@@ -7,7 +7,7 @@ import { formOf, hiddenField, selectField, textField } from "../../components/fo
 import { askPreview, assertNote, impactPanel, submitText } from "../../components/impact.ts";
 import { card, empty, linkButton, nameCell, padded, table } from "../../components/layout.ts";
 import { pageOf, pager } from "../../components/lists.ts";
-import { badge, plural, stateOfVerdict } from "../../components/state.ts";
+import { badge, formatNumber, stateOfVerdict } from "../../components/state.ts";
 import { time } from "../../components/time.ts";
 import { typeIcon } from "../../components/environment-type.ts";
 import { html } from "../../html.ts";
@@ -59,14 +59,14 @@ function environmentTable(visit: Visit, environments: readonly AnswerOf<typeof g
       linkButton(here({ ask: "detach", environment: name }), html`Detach…<span class="vh"> from ${name}</span>`, {
         kind: "small",
       });
-    return html`<tr>${cell}<td>${badge(stateOfVerdict(state))}</td><td class="full">${
-      others === 0 ? "this policy alone" : `this policy and ${plural(others, "other")}`
+    return html`<tr>${cell}<td>${badge(stateOfVerdict(state))}</td><td class="full" data-l="Other policies">${
+      others === 0 ? "none" : formatNumber(others)
     }</td><td class="r" data-l="Changed">${time(last_changed_at, now)}</td><td class="r">${detach}</td></tr>`;
   });
   const columns = [
     { text: "Environment" },
     { text: "State", className: "w-st" },
-    { text: "Policies" },
+    { text: "Other policies" },
     { text: "Changed", isRight: true },
     { text: "Detach", isHidden: true, isRight: true },
   ];

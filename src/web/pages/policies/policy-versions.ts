@@ -63,7 +63,7 @@ function versionList(visit: Visit, policy: Policy): Html {
       html`<a class="link" href="${address(visit, policy, { version, against: version - 1 })}">Changes<span
 class="vh"> of version ${version}</span></a>`;
     return html`<tr>${name}<td class="fill">${created_by}</td><td>${changes}</td>
-<td class="r" data-l="Stored">${time(timestamp, now)}</td></tr>`;
+<td class="r full" data-l="Stored">${time(timestamp, now)}</td></tr>`;
   });
   const columns = [
     { text: "Version" },
