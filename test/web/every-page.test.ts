@@ -269,6 +269,40 @@ test("no address that asks something shows a form to a role that must not submit
   );
 });
 
+/** Filters by a name, which may be one of an object that does not exist. */
+const NAMES: readonly string[] = ["environment", "flow", "repo"];
+
+test("a filter that is wrong says so at its field, on every page, and a date that is none too", async () => {
+  const problems: string[] = [];
+  const wrongOf = (name: string, isDay: boolean): string => (isDay ? "2026-02-30" : `no ${name}`);
+  const tried = new Set<string>();
+  for await (const { address, page } of pagesWithForms(told, admin)) {
+    const here = new URL(address, told.server.url);
+    const [form = ""] = /<form class="filters"[\s\S]*?<\/form>/.exec(page.text) ?? [];
+    const fields = [...form.matchAll(/<select[^>]* name="(\w+)"|type="(date)" name="(\w+)"/g)]
+      .map(([, choice, day, date = ""]) => ({ name: choice ?? date, isDay: day !== undefined }))
+      .filter(({ name }) => !NAMES.includes(name));
+    const [states = ""] = /role="group" aria-label="State">[\s\S]*/.exec(form) ?? [];
+    for (const [, href = ""] of states.matchAll(/href="([^"]*)"/g))
+      for (const name of new URL(decode(href), here).searchParams.keys())
+        if (!here.searchParams.has(name)) fields.push({ name, isDay: false });
+    for (const { name, isDay } of fields) {
+      const kind = `${patternOf(here.pathname)} ${here.searchParams.get("tab") ?? ""} ${name}`;
+      if (tried.has(kind)) continue;
+      tried.add(kind);
+      const wrong = new URL(here);
+      wrong.searchParams.set(name, wrongOf(name, isDay));
+      const { status, text } = await admin.get(`${wrong.pathname}${wrong.search}`);
+      const [, message = ""] =
+        new RegExp(`<p class="field-error" id="${name}-error">([\\s\\S]*?)</p>`).exec(text) ?? [];
+      if (status !== 200 || !visibleText({ text: message }).includes(isDay ? "2026-0" : `no ${name}`))
+        problems.push(`${kind}: ${status} ${visibleText({ text: message })}`);
+    }
+  }
+  assert.equal(problems, []);
+  assert.ok(tried.size > 20, [...tried].join("\n"));
+});
+
 /** The words of validators, and regular expressions. */
 const VALIDATORS = /(?:String|Input|List|Object|Key) should|Field required|not permitted|\[input:|\^\[/;
 

@@ -1,6 +1,8 @@
 /** Lists that page and filter. All of it is in the address, so a list can be shared as it is seen. */
+import { parseIsoTime } from "../../domain/time.ts";
 import { html } from "../html.ts";
-import type { Html } from "../html.ts";
+import type { Html, Value } from "../html.ts";
+import { inWords } from "../page/field-words.ts";
 import type { Visit } from "../page/page.ts";
 import { icon } from "./icon.ts";
 import { formatNumber, stateOf, stateWord } from "./state.ts";
@@ -91,10 +93,14 @@ export function tagsOf(query: URLSearchParams): { tag?: string[] } {
 export const oneOf = <T extends string>(query: URLSearchParams, name: string, values: readonly T[]): T | null =>
   values.find((value) => value === query.get(name)) ?? null;
 
-type Choice = { value: string; text: string };
+/** Epoch seconds of the day or time in a parameter, in UTC; null for any other text. `to` includes its day. */
+export const dayBoundOf = (query: URLSearchParams, name: "from" | "to"): number | null =>
+  parseIsoTime((query.get(name) ?? "").trim(), { endOfDay: name === "to" });
+
+export type FilterChoice = { value: string; text: string };
 /** Links with how many there are in each state; the first choice is all. */
 type StateFilter = { kind: "state"; name: string; label: string; choices: readonly StateChoice[] };
-type StateChoice = Choice & { count: number | null };
+type StateChoice = FilterChoice & { count: number | null };
 
 /** The filter by state, with how many there are in each; without counts before they are known. */
 export function stateFilter(
@@ -115,7 +121,7 @@ export function stateFilter(
 export type Filter =
   | { kind: "search"; name: string; label: string }
   | StateFilter
-  | { kind: "choice"; name: string; label: string; choices: readonly Choice[] }
+  | { kind: "choice"; name: string; label: string; choices: readonly FilterChoice[] }
   | { kind: "text"; name: string; label: string }
   /** A day, in UTC. */
   | { kind: "day"; name: string; label: string };
@@ -172,20 +178,49 @@ function moreFilters(visit: Pick<Visit, "query" | "here">, items: readonly Filte
 <summary>More filters${icon("chevron-down", "12")}</summary><div class="filters-row">${fields}</div></details>`;
 }
 
+/** Of a wrong value, characters that are repeated beside its field. */
+const MAX_REPEATED_CHARS = 40;
+
+/** What is wrong with the value of a filter. The list is then one without this filter. */
+function problemOf(item: Filter, value: string): string | undefined {
+  const text = value.trim();
+  const repeated = `“${[...text].slice(0, MAX_REPEATED_CHARS).join("")}”`;
+  if (text === "" || item.kind === "search" || item.kind === "text") return undefined;
+  if (item.kind === "day")
+    return parseIsoTime(text) === null
+      ? `${repeated} is not a date, so nothing is filtered by it. Write one such as 2026-01-31.`
+      : undefined;
+  return item.choices.some((choice) => choice.value === value)
+    ? undefined
+    : `${repeated} is not one of the choices, so nothing is filtered by it.`;
+}
+
+/** A field, with what is wrong below it. */
+const withProblem = (field: Html, name: string, problem: string | undefined): Html =>
+  problem === undefined ? field : html`<span class="filter-field">${field}${errorOf(name, problem)}</span>`;
+
 function filterField({ query, here }: Pick<Visit, "query" | "here">, item: Filter): Html {
   const value = query.get(item.name) ?? "";
   const { name, label } = item;
-  if (item.kind === "state") return stateLinks({ here }, item, value);
+  const problem = problemOf(item, value);
+  if (item.kind === "state") return withProblem(stateLinks({ here }, item, problem ? "" : value), name, problem);
   const attributes = html`name="${name}" aria-label="${label}" placeholder="${label}" value="${value}"`;
   if (item.kind === "choice")
-    return html`<select class="field" name="${item.name}" aria-label="${item.label}">${item.choices.map(
-      (choice) =>
-        html`<option value="${choice.value}"${choice.value === value && html` selected`}>${choice.text}</option>`,
-    )}</select>`;
+    return withProblem(
+      html`<select class="field" name="${name}" aria-label="${label}"${invalid(name, problem)}>${item.choices.map(
+        (choice) =>
+          html`<option value="${choice.value}"${choice.value === value && html` selected`}>${choice.text}</option>`,
+      )}</select>`,
+      name,
+      problem,
+    );
   if (item.kind === "day") {
     // The address may have a time of that day.
-    const input = html`<input class="field" type="date" name="${name}" value="${value.slice(0, 10)}">`;
-    return html`<label class="filter-label">${label}${input}</label>`;
+    const input = html`<input class="field" type="date" name="${name}" value="${value.slice(0, 10)}"${invalid(
+      name,
+      problem,
+    )}>`;
+    return withProblem(html`<label class="filter-label">${label}${input}</label>`, name, problem);
   }
   if (item.kind === "text") {
     const input = html`<input class="field" ${attributes}>`;
@@ -204,3 +239,51 @@ function stateLinks({ here }: Pick<Visit, "here">, { name, label, choices }: Sta
   const kept = current !== "" && html`<input type="hidden" name="${name}" value="${current}">`;
   return html`${kept}<span class="btn-group states" role="group" aria-label="${label}">${links}</span>`;
 }
+
+/** What is wrong with a field, below it. */
+const errorOf = (name: string, problem: string | undefined): Html | null =>
+  problem === undefined
+    ? null
+    : html`<p class="field-error" id="${name}-error">${icon("alert-fill", "12")}${inWords(problem)}</p>`;
+/** The attributes of a field with something wrong. */
+const invalid = (name: string, problem: string | undefined): Value =>
+  problem !== undefined && html` aria-invalid="true" aria-describedby="${name}-error"`;
+
+/** A list of choices; a value that is not among them is added. */
+export function choiceField(
+  name: string,
+  label: string,
+  { value, choices, problem }: { value: string; choices: readonly FilterChoice[]; problem: string | undefined },
+): Html {
+  const known = choices.some((choice) => choice.value === value) ? choices : [...choices, { value, text: value }];
+  const options = known.map(
+    (choice) =>
+      html`<option value="${choice.value}"${choice.value === value && html` selected`}>${choice.text}</option>`,
+  );
+  return html`<span class="filter-field"><select class="field" name="${name}" aria-label="${label}"${invalid(
+    name,
+    problem,
+  )}>${options}</select>${errorOf(name, problem)}</span>`;
+}
+
+/** A date, a time or a duration. */
+export const timeField = (
+  name: string,
+  label: string,
+  { value, placeholder, problem }: { value: string; placeholder: string; problem: string | undefined },
+): Html => html`<span class="filter-field"><label class="filter-label">${label}<input class="field mono" name="${name}"
+value="${value}" placeholder="${placeholder}" maxlength="100" autocomplete="off"${invalid(
+  name,
+  problem,
+)}></label>${errorOf(name, problem)}</span>`;
+
+/** A name that is typed. */
+export const nameField = (
+  name: string,
+  label: string,
+  { value, problem }: { value: string; problem: string | undefined },
+): Html => html`<span class="filter-field"><input class="field" name="${name}" value="${value}" aria-label="${label}"
+placeholder="${label}" maxlength="256" autocomplete="off" spellcheck="false"${invalid(name, problem)}>${errorOf(
+  name,
+  problem,
+)}</span>`;

@@ -2,6 +2,7 @@
 import type Koa from "koa";
 import { badRequest } from "../../errors.ts";
 import { readSmallBody } from "../../http/body/body.ts";
+import { parseIsoTime } from "../../domain/time.ts";
 import type { BodyLimits } from "../../http/body/body.ts";
 
 /** Bytes of a form: a text of the editor, with a few characters escaped. */
@@ -20,7 +21,7 @@ export type Fields = {
   list(name: string): string[];
   /** The items of a field with one item a line, or separated by commas; without empty ones. */
   lines(name: string): string[];
-  /** Epoch seconds of a field with a date and time in UTC; null when it is empty, NaN when it is not a time. */
+  /** Epoch seconds of a field with a date or a time, in UTC; null when it is empty, NaN for another text. */
   time(name: string): number | null;
   /** All fields, for a form that waits for a sign-in. */
   entries(): [string, string][];
@@ -57,9 +58,4 @@ export function fieldsOf(entries: readonly (readonly [string, string])[]): Field
   };
 }
 
-/** `2026-11-20`, `2026-11-20T09:14` or `2026-11-20 09:14:00`, in UTC. */
-function parseTime(text: string): number | null {
-  if (text === "") return null;
-  const [, date, time = "00:00"] = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d)?)Z?)?$/.exec(text) ?? [];
-  return date === undefined ? Number.NaN : Date.parse(`${date}T${time}Z`) / 1000;
-}
+const parseTime = (text: string): number | null => (text === "" ? null : (parseIsoTime(text) ?? Number.NaN));

@@ -2,6 +2,7 @@
 import type { getAttestations } from "../../../api/attestations/reads.ts";
 import type { CallInput } from "../../../http/in-process.ts";
 import type { Visit } from "../../page/page.ts";
+import { dayBoundOf } from "../../components/lists.ts";
 import { typeOf } from "./choices.ts";
 
 type Filter = Omit<NonNullable<CallInput<typeof getAttestations>["query"]>, "after" | "per_page">;
@@ -28,8 +29,8 @@ export function readFilter({ query, now }: Pick<Visit, "query" | "now">): Filter
   const verdict = query.get("is_compliant");
   const since = query.get("since") ?? "";
   const age = Object.hasOwn(SINCE, since) ? SINCE[since] : undefined;
-  const from = Math.max(age ? now - age.seconds : 0, dayOf(query.get("from")) ?? 0);
-  const to = dayOf(query.get("to"));
+  const from = Math.max(age ? now - age.seconds : 0, dayBoundOf(query, "from") ?? 0);
+  const to = dayBoundOf(query, "to");
   const type = typeOf(query);
   const flow = query.get("flow") ?? "";
   return {
@@ -38,7 +39,7 @@ export function readFilter({ query, now }: Pick<Visit, "query" | "now">): Filter
     ...(flow === "" ? {} : { flow: [flow] }),
     is_compliant: verdict === "true" || verdict === "false" ? verdict : null,
     from_timestamp: from === 0 ? null : Math.floor(from),
-    to_timestamp: to === null ? null : to + DAY - 1,
+    to_timestamp: to === null ? null : Math.floor(to),
     commit: query.get("commit")?.trim().toLowerCase() || null,
     attestation_id: query.get("attestation_id") || null,
   };
@@ -50,11 +51,4 @@ function nameFilter(text: string, match: string | null): Filter {
   if (match === "exact") return { name };
   if (match === "regex") return { name_regex: name };
   return { name_regex: `(?i)${name.replace(/[\\.+*?()|[\]{}^$]/g, String.raw`\$&`)}` };
-}
-
-/** Epoch seconds at which a day begins in UTC; null for any other text. */
-function dayOf(text: string | null): number | null {
-  if (!/^\d{4}-\d\d-\d\d$/.test(text ?? "")) return null;
-  const seconds = Date.parse(`${text}T00:00:00Z`) / 1000;
-  return Number.isFinite(seconds) && seconds >= 0 ? seconds : null;
 }

@@ -56,7 +56,9 @@ export async function typeFilter(visit: Visit): Promise<Filter> {
   const types = await visit.call(getCustomAttestationTypes, { query });
   const custom = "data" in types ? types.data : types;
   const names = [...BUILT_IN, ...custom.map(({ name }) => `custom:${name}`)];
-  return filterOf(visit, { name: "type", label: "Type", any: "Any type", names });
+  // Another text filters nothing: the list says so.
+  const current = typeOf(visit.query) === null ? new URLSearchParams() : visit.query;
+  return filterOf({ query: current }, { name: "type", label: "Type", any: "Any type", names });
 }
 
 /** The type in the address; null without one, and for any other text. */

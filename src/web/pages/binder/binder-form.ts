@@ -2,7 +2,7 @@
 import type { getAuditBinder } from "../../../api/environments/audit-binder.ts";
 import { AppError } from "../../../errors.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
-import { choiceField, nameField, timeField } from "../home/filter-fields.ts";
+import { choiceField, nameField, timeField } from "../../components/lists.ts";
 import { icon } from "../../components/icon.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
@@ -20,7 +20,7 @@ const KINDS: readonly { value: Kind; text: string }[] = [
 /** What the address asks for; `name` empty: nothing yet. */
 export type Asked = { kind: Kind; name: string; from: string; to: string };
 /** What is wrong with a field, by its name. */
-export type BinderProblems = Readonly<Partial<Record<"name" | "from" | "to", string>>>;
+export type BinderProblems = Readonly<Partial<Record<"kind" | "name" | "from" | "to", string>>>;
 
 /** The form names kind and name apart; links name the one by the other. As of a moment, the period ends with it. */
 export function askedOf({ query, moment }: Pick<Visit, "query" | "moment">): Asked {
@@ -33,6 +33,12 @@ export function askedOf({ query, moment }: Pick<Visit, "query" | "moment">): Ask
 
 /** The parameters of the address and of the operation. */
 export const queryOf = ({ kind, name, from, to }: Asked) => ({ [kind]: name, from: from || null, to: to || null });
+
+/** What is wrong with the kind in the address, which is then not taken for another one; null where nothing is. */
+export function kindProblem({ query }: Pick<Visit, "query">): BinderProblems | null {
+  const kind = (query.get("kind") ?? "").trim();
+  return kind === "" || KINDS.some(({ value }) => value === kind) ? null : { kind: `There is no kind '${kind}'` };
+}
 
 /** The problems that the operation found, at their fields; the error itself where it is about something else. */
 export function problemsIn(error: unknown, { kind, name }: Asked): BinderProblems {
@@ -51,8 +57,9 @@ function words(problem: string): string {
 }
 
 export function binderForm(visit: Visit, asked: Asked, problems: BinderProblems): Html {
-  const { to, path, now } = visit;
+  const { to, path, now, query } = visit;
   const { kind, name, from, to: end } = asked;
+  const shown = problems.kind === undefined ? kind : (query.get("kind") ?? kind);
   const periods = periodsOf(now);
   const isCurrent = (one: Period): boolean => one.from === from && one.to === end;
   const links = periods.map(
@@ -63,7 +70,7 @@ export function binderForm(visit: Visit, asked: Asked, problems: BinderProblems)
   );
   const isOpen = !periods.some(isCurrent) || problems.from !== undefined || problems.to !== undefined;
   return html`<div class="list-head"><form class="filters" method="get" action="${to.path(path.slice(1))}">
-${choiceField("kind", "Kind", { value: kind, choices: KINDS, problem: undefined })}
+${choiceField("kind", "Kind", { value: shown, choices: KINDS, problem: problems.kind })}
 ${nameField("name", kind === "control" ? "Identifier" : "Name", { value: name, problem: problems.name })}
 ${name !== "" && html`<span class="btn-group states" role="group" aria-label="Period">${links}</span>`}
 <details class="filters-range"${isOpen && html` open`}>

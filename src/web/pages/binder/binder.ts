@@ -11,7 +11,7 @@ import type { Html } from "../../html.ts";
 import { queryText } from "../../page/links.ts";
 import { page } from "../../page/page.ts";
 import type { Content, Visit } from "../../page/page.ts";
-import { askedOf, binderForm, problemsIn, queryOf } from "./binder-form.ts";
+import { askedOf, binderForm, kindProblem, problemsIn, queryOf } from "./binder-form.ts";
 import type { Asked, BinderProblems, ShownBinder } from "./binder-form.ts";
 import {
   allowlistPart,
@@ -37,6 +37,8 @@ export const binderPage = page({
   async show(visit) {
     const { call, query, to } = visit;
     const asked = askedOf(visit);
+    const wrong = kindProblem(visit);
+    if (wrong !== null) return { ...contentOf(visit, { ...asked, name: "" }), main: refused(visit, asked, wrong) };
     const content = contentOf(visit, asked);
     // A form with a kind and a name leads to the address that links have.
     if (query.has("name") && asked.name !== "")

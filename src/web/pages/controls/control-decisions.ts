@@ -7,13 +7,12 @@ import { drawer } from "../../components/drawer.ts";
 import { jsonText } from "../../components/json.ts";
 import { commit, fingerprint, reportedLink } from "../../components/identifier.ts";
 import { card, downloadButton, empty, facts, linkButton, nameCell, table } from "../../components/layout.ts";
-import { filters, pageOf, pager } from "../../components/lists.ts";
+import { dayBoundOf, filters, pageOf, pager } from "../../components/lists.ts";
 import { badge, formatNumber, stateOfVerdict, tag } from "../../components/state.ts";
 import { time, timestamp } from "../../components/time.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import { queryText } from "../../page/links.ts";
-import { fieldsOf } from "../../page/fields.ts";
 import type { Visit } from "../../page/page.ts";
 import type { Control } from "./control-data.ts";
 
@@ -23,22 +22,14 @@ type Decision = DecisionPage["decisions"][number];
 const PER_PAGE = 25;
 const FILTERS = ["flow", "compliance", "from", "to"] as const;
 
-/** Epoch seconds of a time in the address; null for none, and for a text that is not a time. `to` includes its day. */
-function boundOf(query: URLSearchParams, name: "from" | "to"): number | null {
-  const text = query.get(name) ?? "";
-  const seconds = fieldsOf([[name, text]]).time(name);
-  if (seconds === null || !Number.isFinite(seconds)) return null;
-  return name === "to" && text.trim().length === "2026-11-20".length ? seconds + 86_399 : seconds;
-}
-
 /** The filters of the address, as the list and its CSV take them. */
 function readFilter(query: URLSearchParams) {
   const compliance = query.get("compliance");
   return {
     flow_name: query.get("flow") || null,
     is_compliant: compliance === "yes" ? true : compliance === "no" ? false : null,
-    from_timestamp: boundOf(query, "from"),
-    to_timestamp: boundOf(query, "to"),
+    from_timestamp: dayBoundOf(query, "from"),
+    to_timestamp: dayBoundOf(query, "to"),
   };
 }
 

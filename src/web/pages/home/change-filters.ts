@@ -5,8 +5,8 @@ import { CHANGE_KINDS } from "../../../domain/snapshot/period-changes.ts";
 import type { ChangeKind } from "../../../domain/snapshot/period-changes.ts";
 import { DAY_S } from "../../../domain/time.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
-import { choiceField, timeField } from "./filter-fields.ts";
-import type { FieldChoice } from "./filter-fields.ts";
+import { choiceField, timeField } from "../../components/lists.ts";
+import type { FilterChoice } from "../../components/lists.ts";
 import { icon } from "../../components/icon.ts";
 import { formatNumber } from "../../components/state.ts";
 import { saveView } from "../../components/views.ts";
@@ -97,7 +97,7 @@ function periods(now: number): { text: string; from: string }[] {
   ];
 }
 
-async function environmentChoices({ call, query }: Visit): Promise<FieldChoice[]> {
+async function environmentChoices({ call, query }: Visit): Promise<FilterChoice[]> {
   const { data } = await call(listEnvs, { query: { page: 1, per_page: MAX_CHOICES } }).then(namesIn);
   const own = (query.get("environment") ?? "").trim();
   const all = own !== "" && !data.includes(own) ? [own, ...data] : data;
@@ -111,7 +111,7 @@ const namesIn = (answer: AnswerOf<typeof listEnvs>): { data: string[] } => ({
   ),
 });
 
-const kindChoices = (counts: Counts | null): FieldChoice[] => [
+const kindChoices = (counts: Counts | null): FilterChoice[] => [
   { value: "", text: "Every change" },
   ...Object.entries(GROUPS)
     .filter(([, { kinds }]) => counts === null || kinds.some((kind) => counts[kind] !== null))

@@ -1,10 +1,10 @@
 /** `/{org}/deployments`: the deployments of an organization, which the charts of other pages count. */
 import { listDeployments } from "../../../api/environments/deployments.ts";
-import { DAY_S, parseIsoTime } from "../../../domain/time.ts";
+import { DAY_S } from "../../../domain/time.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { deploymentRow, DEPLOYMENT_COLUMNS } from "../../components/deployments.ts";
 import { listPage, pageFrom } from "../../components/list-page.ts";
-import { PER_PAGE } from "../../components/lists.ts";
+import { dayBoundOf, PER_PAGE } from "../../components/lists.ts";
 import { page } from "../../page/page.ts";
 import type { Visit } from "../../page/page.ts";
 import { environmentFilter, repositoryFilter } from "../artifacts/choices.ts";
@@ -18,8 +18,8 @@ const DAYS = 28;
 function windowOf({ query, now }: Pick<Visit, "query" | "now">): { start_ts: number; end_ts: number } {
   const tomorrow = (Math.floor(now / DAY_S) + 1) * DAY_S;
   return {
-    start_ts: parseIsoTime(query.get("from") ?? "") ?? tomorrow - DAYS * DAY_S,
-    end_ts: Math.min(now, parseIsoTime(query.get("to") ?? "", { endOfDay: true }) ?? now),
+    start_ts: dayBoundOf(query, "from") ?? tomorrow - DAYS * DAY_S,
+    end_ts: Math.min(now, dayBoundOf(query, "to") ?? now),
   };
 }
 

@@ -2,17 +2,15 @@
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { listAuditLogEntries } from "../../../api/accounts/audit-log.ts";
 import { listAuditLog } from "../../../api/accounts/membership-audit-log.ts";
-import { DAY_S } from "../../../domain/time.ts";
 import { AppError } from "../../../errors.ts";
 import { icon } from "../../components/icon.ts";
 import { card, downloadButton, empty, linkButton, table, tabs } from "../../components/layout.ts";
 import { pageFrom, renderList } from "../../components/list-page.ts";
-import { filters } from "../../components/lists.ts";
+import { dayBoundOf, filters, pager } from "../../components/lists.ts";
 import { tag } from "../../components/state.ts";
 import { time, timestamp } from "../../components/time.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
-import { fieldsOf } from "../../page/fields.ts";
 import { queryText } from "../../page/links.ts";
 import { page } from "../../page/page.ts";
 import type { Visit } from "../../page/page.ts";
@@ -74,37 +72,27 @@ type LogFilter = {
 function filterOf({ query }: Visit): LogFilter {
   const text = (name: string, max: number): string | null => (query.get(name) ?? "").trim().slice(0, max) || null;
   const event = text("event", 100);
-  const dates = fieldsOf([...query]);
-  const [from, until] = [dates.time("from"), dates.time("to")];
-  const isDay = /^\S+$/.test(query.get("to") ?? "") && !(query.get("to") ?? "").includes("T");
   return {
     actor: text("actor", 256),
     event: event !== null && /^[a-z_]+(?:\.[a-z_]+)?$/.test(event) ? event : null,
     target: text("target", 1024),
-    from_timestamp: from === null || Number.isNaN(from) ? null : from,
-    // A day is meant as a whole.
-    to_timestamp: until === null || Number.isNaN(until) ? null : isDay ? until + DAY_S - 1 : until,
+    from_timestamp: dayBoundOf(query, "from"),
+    to_timestamp: dayBoundOf(query, "to"),
   };
 }
 
 async function changes(visit: Visit): Promise<Html> {
-  const { query, to, org } = visit;
+  const { to, org } = visit;
   const filter = filterOf(visit);
   const { entries, next } = await readEntries(visit, filter);
   const csv = `${to.api("audit-log", org, "csv")}${queryText(filter)}`;
-  const isFirst = (query.get("after") ?? "") === "";
-  const way =
-    (!isFirst || next !== null) &&
-    html`<nav class="pager" aria-label="Pages"><span class="row right">${
-      !isFirst && linkButton(visit.here({ after: null }), "Newest", { kind: "small" })
-    }${next !== null && linkButton(visit.here({ after: next }), "Older", { kind: "small" })}</span></nav>`;
   return html`${logFilters(visit, filter)}${card({
     id: "h-log",
     title: "Changes",
     note: "newest first",
     more: html`<span class="right">${downloadButton(csv, "CSV", "small")}</span>`,
     body: entries.length === 0 ? nothing(visit, next) : entryTable(visit, entries),
-  })}${way}`;
+  })}${pager(visit, { next })}`;
 }
 
 /** A cursor that is none begins anew. */
