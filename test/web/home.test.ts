@@ -4,7 +4,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { parse } from "yaml";
 import { parsePolicy } from "../../src/domain/policy/document.ts";
-import { startServer } from "../given.ts";
+import { freshFingerprint, startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
 import { repeatDeployment } from "../many-deployments.ts";
 import { running, runningIn } from "../api/environments/given.ts";
@@ -243,6 +243,42 @@ test("the overview says which deployments its lead times are of, where these are
   server.clock.at += 1;
   assert.match(await read(), /Deployments, 14 days 501 .*first deployment, median \S+ of the latest 500/);
   assert.match(await read(`?at=${server.clock.at}`), /days 501 .*first deployment, median \S+ of the latest 500/);
+});
+
+test("lead times of a flow and an environment say that they are of the latest 50 deployments", async () => {
+  const { at, browser } = await world();
+  const later = { flow: "payments", trail: "release-1", name: "app", fingerprint: freshFingerprint() };
+  const tabs = ["flows/payments", "environments/production"];
+  const read = async (page: string): Promise<string> =>
+    visibleText(await browser.get(`/${at.org}/${page}?tab=deployments`));
+  for (const page of tabs)
+    assert.match(await read(page), /of 0 first starts; the commit's time is unknown for 1 /, page);
+  repeatDeployment(server, at.org, 49);
+  await server.given.artifact(at, later);
+  server.clock.at += 60;
+  runningIn(server).report(at, "production", [running("app:2", later.fingerprint)]);
+  const words = /of 0 first starts among the latest 50 deployments; the commit's time is unknown for 1 .* of 51 /;
+  for (const page of tabs) assert.match(await read(page), words, page);
+});
+
+test("the overview says that there are more trails than it counts", async () => {
+  const { at, browser } = await given();
+  await server.given.flow(at, { name: "busy" });
+  await server.given.trail(at, { flow: "busy", name: "first" });
+  const read = async (): Promise<string> => visibleText(await browser.get(`/${at.org}`));
+  const copy = server.db.prepare(
+    `WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < @times)
+     INSERT INTO trails (public_id, organization_id, flow_id, name, template_id, template_inherited, created_by,
+                         created_at, last_modified_at, state, compliance_json, reasons_json)
+     SELECT lower(hex(randomblob(16))), t.organization_id, flow_id, @times || '-' || n, template_id, 1, created_by,
+            t.created_at, @now, 'INCOMPLETE', compliance_json, '[]'
+     FROM trails t JOIN organizations o ON o.id = t.organization_id, numbers WHERE o.name = @org AND t.name = 'first'`,
+  );
+  const repeat = (times: number): unknown => copy.run({ times, now: server.clock.at, org: at.org });
+  repeat(999);
+  assert.match(await read(), "Needs attention 999 trails of the last 7 days");
+  repeat(1);
+  assert.match(await read(), "Needs attention 1,000 or more trails of the last 7 days");
 });
 
 test("the list of deployments is filtered by period, environment and repository", async () => {

@@ -162,6 +162,9 @@ const OverviewResponse = named(
 );
 type Overview = Static<typeof OverviewResponse>;
 
+/** Whether there may be more trails than the answer counts. */
+export const hasMoreTrails = ({ total }: Overview["trails"]): boolean => total >= MAX_COUNTED_TRAILS;
+
 const presentEnvironment = (
   { urls, organization }: ReadingContext,
   { snapshot_count, state, ...row }: OverviewEnvironmentRow,

@@ -7,7 +7,7 @@ import { icon } from "./icon.ts";
 import { commit } from "./identifier.ts";
 import { card, figures, nameCell, padded, table } from "./layout.ts";
 import type { TableColumn } from "./layout.ts";
-import { badge, formatNumber, stateOfVerdict } from "./state.ts";
+import { badge, formatNumber, plural, stateOfVerdict } from "./state.ts";
 import { formatSpan, time } from "./time.ts";
 
 type Deployment = {
@@ -123,9 +123,9 @@ function distribution(times: readonly number[], finding: string): Html {
 
 /**
  * The lead times of the first starts among the newest deployments; null without one. A commit or a report after the
- * start counts as 0.
+ * start counts as 0. @param total all deployments of the period
  */
-export function leadTimeCard(deployments: readonly Start[]): Html | null {
+export function leadTimeCard(deployments: readonly Start[], total: number): Html | null {
   const starts = deployments.filter(({ is_first_start: isFirst }) => isFirst);
   if (starts.length === 0) return null;
   const times = sorted(starts.map(({ commit_lead_time_seconds: lead }) => lead ?? null));
@@ -134,11 +134,10 @@ export function leadTimeCard(deployments: readonly Start[]): Html | null {
   const median = medianOf(times);
   const [half, slow, slowest] = [median ?? 0, at(0.9), at(1)].map(formatSpan) as [string, string, string];
   const unknown = starts.length - times.length;
-  const known = `of ${formatNumber(times.length)} first starts`;
+  const among = total > deployments.length ? ` among the latest ${deployments.length} deployments` : "";
+  const known = `of ${plural(times.length, "first start")}${among}`;
   const build = medianOf(builds);
-  const finding =
-    `Half of ${times.length} first starts came at most ${half} after the commit, nine of ten at most ${slow}, ` +
-    `the slowest ${slowest}`;
+  const finding = `Half ${known} came at most ${half} after the commit, nine of ten at most ${slow}, the slowest ${slowest}`;
   const none = html`<span class="muted">–</span>`;
   return card({
     id: "h-lead",

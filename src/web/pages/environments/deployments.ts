@@ -64,7 +64,7 @@ export async function environmentDeployments(visit: Visit, environment: ShownEnv
     rows: answer.deployments.map((deployment) => deploymentRow(visit, deployment)),
   });
   const chart = frequency && frequencyCard(visit, environment.name, frequency);
-  return html`<div class="stack">${chart}${choices}${leadTimeCard(newest.deployments)}<div>${card({
+  return html`<div class="stack">${chart}${choices}${leadTimeCard(newest.deployments, answer.total_count)}<div>${card({
     id: "h-dep",
     title: "Deployments",
     body: list,

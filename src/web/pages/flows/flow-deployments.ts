@@ -38,6 +38,6 @@ export async function deploymentsTab(visit: Visit, flow: Flow): Promise<Html> {
     sub: ({ trail_name: trail }) => trail,
   });
   const pages = presentPagination(total, page, PER_PAGE);
-  return html`${leadTimeCard(newest.deployments)}<section class="card" aria-label="Deployments">${list}
+  return html`${leadTimeCard(newest.deployments, total)}<section class="card" aria-label="Deployments">${list}
 </section>${pager(visit, pages)}`;
 }

@@ -1,5 +1,6 @@
 /** The cards of the overview. */
 import type { listExpiringApiKeys } from "../../../api/accounts/api-keys.ts";
+import { hasMoreTrails } from "../../../api/environments/overview.ts";
 import type { getOverview } from "../../../api/environments/overview.ts";
 import { listEnvs } from "../../../api/environments/environments.ts";
 import { STALE_AFTER_S } from "../../../domain/snapshot/period-changes.ts";
@@ -195,7 +196,7 @@ export function trailsCard(visit: Visit, { trails, flows }: Overview): Html {
   return card({
     id: "h-trails",
     title: "Needs attention",
-    note: html`${total > 0 && count(total)} trails of the last ${days} days`,
+    note: html`${total > 0 && count(total)}${hasMoreTrails(trails) && " or more"} trails of the last ${days} days`,
     body:
       items.length === 0
         ? nothing(
