@@ -30,7 +30,10 @@ async function given() {
   const browser = await signIn(server, `${at.org}-admin`);
   const tags = async () =>
     (await server.call("GET", `/flows/${at.org}/backend`, { key: at.key })).body.tags as Record<string, string>;
-  return { browser, tags, path: `/${at.org}/flows/backend?tab=settings` };
+  /** The checks of the trail with their states. */
+  const checks = async () =>
+    (await server.call("GET", `/trails/${at.org}/backend/${trail}`, { key: at.key })).body.compliance_status;
+  return { browser, tags, checks, path: `/${at.org}/flows/backend?tab=settings` };
 }
 
 test("a tag that a policy reads is set after a look at what it turns", async () => {
@@ -84,6 +87,29 @@ test("another name that a policy reads is given after a look at what it turns", 
   assert.is((await browser.submitForm(path, { ...change, new_name: "backend" })).status, 303, "it turns nothing");
   assert.is((await browser.submitForm(path, { ...change, seen: "frontend" })).status, 303);
   assert.is((await browser.get(path.replace("backend", "frontend"))).status, 200);
+});
+
+test("saving a template turns no verdict, as its editor says before and after a check", async () => {
+  const { browser, path, checks } = await given();
+  const words =
+    /Saving turns no verdict\. Trails that exist keep the template that they began with\. One that is begun again/;
+  const editor = path.replace("tab=settings", "tab=template&ask=edit");
+  assert.match(visibleText(await browser.get(editor)), words);
+  const change = {
+    form: "template",
+    template_file: "version: 1\ntrail:\n  attestations:\n    - {name: new, type: generic}\n",
+  };
+  const checked = await browser.submitForm(editor, { ...change, do: "preview" });
+  assert.match(visibleText(checked), words);
+  const before = await checks();
+  assert.is(before.status, "NON-COMPLIANT");
+  assert.is((await browser.submitForm(editor, change)).status, 303);
+  await server.settled();
+  assert.equal(await checks(), before);
+  assert.match(
+    visibleText(await browser.get(path.replace("settings", "template"))),
+    /name : new.* Trails that exist keep/,
+  );
 });
 
 test.run();

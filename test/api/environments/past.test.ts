@@ -392,10 +392,16 @@ test("a clock that was set back does not hide the snapshots after it", async () 
 test("rights are those of now", async () => {
   const { at, failing } = await story();
   const stranger = server.given.org();
-  for (const path of ["overview", "environments", "moment", "policies", "artifacts"]) {
-    const { status } = await server.call("GET", `/past/${at.org}/${path}?at=${failing}`, { key: stranger.key });
-    assert.is(status, 403, path);
-  }
+  const former = server.given.user(at.org, "admin");
+  const name = server.db.prepare<[], string>("SELECT name FROM users ORDER BY id DESC LIMIT 1").pluck().get();
+  const paths = ["overview", "environments", "moment", "policies", "artifacts"];
+  for (const path of paths)
+    assert.is((await call({ ...at, key: former }, path, failing)).status, 200, `${path} of a member`);
+  await server.call("DELETE", `/members/${at.org}/${name}`, { key: at.key });
+  const refused = { message: "You don't have permission to access this resource" };
+  for (const path of paths)
+    for (const key of [stranger.key, former])
+      assert.equal((await call({ ...at, key }, path, failing)).body, refused, path);
 });
 
 test.run();

@@ -72,6 +72,10 @@ test("a deleted trail is unknown at once, shared records stay, and its package m
   for (const path of [...paths, ...paths, trailPath(stays)]) assert.is((await get(path)).status, 200, path);
   const digest = await digestOfPackage(`${trailPath(gone)}/audit_package`, at.key);
   const survivor = await get(trailPath(stays));
+  const before = server.clock.at;
+  const then = async (): Promise<string[]> =>
+    (await get(`/past/${at.org}/artifacts?at=${before}`)).body.data.map((one: any) => one.fingerprint).sort();
+  assert.equal(await then(), [fingerprint, other].sort());
 
   await retention("hold", "--org", at.org, "--flow", flow, "--trail", stays, "--reason", "case");
   await retention("set", "--org", at.org, "--trails-after", "30");
@@ -88,6 +92,7 @@ test("a deleted trail is unknown at once, shared records stay, and its package m
     message: `Trail with name '${gone}' does not exist for Organization '${at.org}' and Flow '${flow}'`,
   });
   assert.is((await get(paths[1] as string)).status, 404);
+  assert.equal(await then(), [other], "as of a moment at which it was there, too");
   assert.equal((await get(paths[2] as string)).body.data, []);
   assert.equal((await get(trailPath(stays))).body, survivor.body);
   assert.equal(

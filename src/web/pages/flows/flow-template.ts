@@ -18,6 +18,11 @@ import type { Flow } from "./flow-trails.ts";
 
 export const TEMPLATE_LANGUAGE = "YAML, template version 1";
 
+/** What a new template turns (semantics 2.3): nothing, so there is no artifact to preview. */
+const KEPT =
+  "Trails that exist keep the template that they began with. " +
+  "One that is begun again takes this one, unless it has its own.";
+
 /** Whether the tab shows the editor. */
 export const editsTemplate = ({ query, may, refused }: Visit): boolean =>
   may(createFlowWithTemplate) && (query.get("ask") === "edit" || refused?.form === "template");
@@ -34,7 +39,7 @@ export async function templateTab(visit: Visit, flow: Flow): Promise<Html> {
     note: "what every trail has to prove",
     more: edit,
     body: sourceCode({ text: flow.template, label: `Template of ${flow.name}` }),
-    foot: "Trails that exist keep the template that they began with, unless they inherit this one.",
+    foot: KEPT,
   });
 }
 
@@ -58,7 +63,7 @@ async function editor(visit: Visit, flow: Flow): Promise<Html> {
     language: TEMPLATE_LANGUAGE,
     result: isChecked(refused)
       ? templateResult({ problems, warnings: refused?.warnings ?? [] }, draft)
-      : noTemplateResult(),
+      : noTemplateResult(`Saving turns no verdict. ${KEPT}`),
     buttons: { submit: "Save template", cancel: { href: visit.here({ ask: null }), text: "Cancel" } },
   });
 }
@@ -71,11 +76,11 @@ const checkCard = (body: Html): Html =>
     body: padded(body),
   });
 
-/** Before a draft was checked. */
-export const noTemplateResult = (): Html =>
+/** Before a draft was checked. @param consequence what saving it turns */
+export const noTemplateResult = (consequence = ""): Html =>
   editorResult(
-    checkCard(html`<p class="muted">New trails of the flow begin with the template. Trails that inherit it are
-re-evaluated when it is saved. A check stores nothing.</p>`),
+    checkCard(html`<p class="muted">New trails of the flow begin with the template. ${consequence} A check stores
+nothing.</p>`),
   );
 
 /** After a draft was checked. @param draft null for the template of a new flow */
@@ -87,7 +92,7 @@ export function templateResult(
   const body =
     problems.length === 0
       ? html`<div class="why why-none">${icon("info")}<div data-draft-note>The template has no errors. Nothing is
-stored.</div></div>${warningList(warnings)}`
+stored.</div></div>${warningList(warnings)}${draft && html`<p class="muted">Saving turns no verdict. ${KEPT}</p>`}`
       : html`<div class="why why-wait">${icon("alert")}<div data-draft-note>The template has ${count}. Nothing is
 stored.</div></div>`;
   return editorResult(html`${checkCard(body)}${draft && draftDiff(draft)}`, { problems, warnings });

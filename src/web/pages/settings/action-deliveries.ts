@@ -4,7 +4,8 @@ import { listActionDeliveries, retryActionDelivery } from "../../../api/notifica
 import { AppError } from "../../../errors.ts";
 import { formOf, hiddenField, withoutRefusal } from "../../components/forms.ts";
 import { icon } from "../../components/icon.ts";
-import { card, empty, linkButton, nameCell, table } from "../../components/layout.ts";
+import { card, empty, nameCell, table } from "../../components/layout.ts";
+import { pager } from "../../components/lists.ts";
 import { tag } from "../../components/state.ts";
 import { time } from "../../components/time.ts";
 import { html } from "../../html.ts";
@@ -37,12 +38,6 @@ export async function deliveryCard(visit: Visit, params: ActionPath): Promise<Ht
         state === chosen.state && html` aria-current="true"`
       }>${text}</a>`,
   );
-  const isFirst = (query.get("after") ?? "") === "";
-  const way =
-    (!isFirst || next !== null) &&
-    html`<nav class="pager" aria-label="Pages"><span class="row right">${
-      !isFirst && linkButton(here({ after: null }), "Newest", { kind: "small" })
-    }${next !== null && linkButton(here({ after: next }), "Older", { kind: "small" })}</span></nav>`;
   return html`${card({
     id: "h-deliveries",
     title: "Deliveries",
@@ -50,7 +45,7 @@ export async function deliveryCard(visit: Visit, params: ActionPath): Promise<Ht
     more: html`<span class="btn-group right" role="group" aria-label="State of deliveries">${choices}</span>`,
     body: deliveries.length === 0 ? nothing(chosen.state !== null) : deliveryTable(visit, deliveries),
     foot: "Delivered messages are kept for 30 days.",
-  })}${way}`;
+  })}${pager(visit, { next })}`;
 }
 
 /** A cursor that is none begins anew. */

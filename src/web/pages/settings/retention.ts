@@ -186,21 +186,12 @@ hold is deleted, whatever the rules say.</p>`)
           ],
           rows: holds.map((hold) => holdRow(visit, hold)),
         });
-  const older =
-    next !== null &&
-    html`<nav class="pager" aria-label="Pages of holds"><span class="right">${linkButton(
-      here({ after: next }),
-      "Older holds",
-      {
-        kind: "small",
-      },
-    )}</span></nav>`;
   return html`${card({
     id: "h-holds",
     title: "Legal holds",
     more: html`<span class="row right">${toggle}${place}</span>`,
     body: list,
-  })}${older}`;
+  })}${pager(visit, { next })}`;
 }
 
 /** A cursor that is none begins anew. */
