@@ -27,7 +27,10 @@ const DEFAULT_PER_PAGE = 50;
 
 const FILTERS = {
   actor: Type.Optional(
-    Type.String({ maxLength: MAX_NAME_CHARS, description: "Part of the name of the actor, case-insensitive" }),
+    Type.String({
+      maxLength: MAX_NAME_CHARS,
+      description: "Part of the login name, the full name or the name of the actor, case-insensitive",
+    }),
   ),
   event: Type.Optional(
     Matching("^[a-z_]+(?:\\.[a-z_]+)?$", {
@@ -54,6 +57,7 @@ const AuditLogEntry = named(
         description: "`operator`: a command on the server, or the server itself",
       }),
       name: Type.String({ description: "Login name, or name of the service account" }),
+      full_name: Nullable(Type.String({ description: "Of a user, as it is now; null without one" })),
       credential: Nullable(
         Closed({
           kind: OneOf(["api_key", "session"]),
@@ -88,11 +92,11 @@ function credentialOf({ key_id: id }: AuditRow): { kind: "api_key" | "session"; 
   return session === null ? { kind: "api_key", id } : { kind: "session", id: session };
 }
 
-const presentEntry = (row: AuditRow) => ({
+const presentEntry = (row: AuditRow, fullName: string | null) => ({
   timestamp: row.timestamp,
   event: row.event,
   target: row.target,
-  actor: { kind: row.actor_kind, name: row.actor_name, credential: credentialOf(row) },
+  actor: { kind: row.actor_kind, name: row.actor_name, full_name: fullName, credential: credentialOf(row) },
   operation: row.operation,
   request_id: row.request_id,
   detail: row.detail_json === null ? null : detailOf(row.detail_json),
@@ -152,10 +156,11 @@ export const listAuditLogEntries = largeRead({
       before: query.after === undefined ? null : parseCursor("after", query.after),
       perPage: query.per_page ?? DEFAULT_PER_PAGE,
     }),
-  handle: (_context, _input, { rows, before }) => ({
-    status: 200,
-    body: { entries: rows.map(presentEntry), next: before === null ? null : toCursor(before) },
-  }),
+  handle({ store }, _input, { rows, before }) {
+    const names = store.users.findFullNames(rows.map(({ actor_id: id }) => id));
+    const entries = rows.map((row) => presentEntry(row, names.get(row.actor_id) ?? null));
+    return { status: 200, body: { entries, next: before === null ? null : toCursor(before) } };
+  },
 });
 
 const COLUMNS = [

@@ -96,7 +96,7 @@ export const getAuditBinder = largeRead({
     "What an auditor asks about a period, in one document: a paragraph to quote, figures, what is missing, " +
     "decisions, verdicts or trails, where decisions were required, allowlist entries, policies in force, who " +
     "changed what, and an index of the evidence. Everything is read at one moment, from stored verdicts and facts. " +
-    "Changes of members and keys are for those who may read the audit log.",
+    "Changes of members, keys and records are for those who may read the audit log.",
   permission: "environment:read",
   audit: null,
   params: OrgPath,

@@ -11,6 +11,7 @@ import { gatherRuleChanges } from "../changes/gather.ts";
 import type { DecisionRow } from "../../store/environments/history/binder-records.ts";
 import { presentRunGap, presentTrailGap, runGaps } from "./gaps.ts";
 import { presentAllowance, presentDecision, presentFile, presentTrail } from "./records.ts";
+import { withoutOthers } from "./own-records.ts";
 import { gatherReleases, presentRequirements } from "./releases.ts";
 import type { Releases } from "./releases.ts";
 import { gatherRules, presentRules } from "./rules.ts";
@@ -198,7 +199,8 @@ function coverageOf({ places, scope }: Binder, { environments }: InForce) {
   };
 }
 
-function changePart({ binder: { context, scope }, limit }: Parts, { environments, policies }: InForce) {
+function changePart({ binder, limit }: Parts, { environments, policies }: InForce) {
+  const { context, scope } = binder;
   const { from, to, now, seesPeople } = scope;
   const gathered = gatherRuleChanges(context, {
     from,
@@ -208,7 +210,8 @@ function changePart({ binder: { context, scope }, limit }: Parts, { environments
     environmentIds: environments,
     policies: new Set(policies.map(({ name }) => name)),
   });
-  const { changes, since, peopleSince } = gathered;
+  const { since, peopleSince } = gathered;
+  const changes = withoutOthers(binder, gathered.changes);
   function* items() {
     const shown = limit === null ? changes : changes.slice(0, limit);
     for (let at = 0; at < shown.length; at += CHANGES_AT_A_TIME)

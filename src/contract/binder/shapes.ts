@@ -245,12 +245,16 @@ export const AuditBinder = named(
           description: "Changes from this time on are here; later than `from` if there are too many",
         }),
         people_since: Nullable(
-          Type.Number({ description: "The same for members and keys; null: you may not read these changes" }),
+          Type.Number({ description: "The same for members, keys and records; null: you may not read these changes" }),
         ),
         total: Count,
         items: Type.Array(ChangeEntry),
       },
-      { description: "Who changed these policies, allowlists, and, for those who may read it, members and keys" },
+      {
+        description:
+          "Who changed these policies, allowlists, and, for those who may read it, members, keys and records. Of " +
+          "records, other environments, flows or controls than that of the binder are left out: of its own kind",
+      },
     ),
     evidence: Part(EvidenceFile, "Attached files of the attestations in the scope, oldest report first"),
   }),

@@ -37,15 +37,24 @@ function audited(context: GatherContext, limits: Limits): GatheredChange[] {
   const { store, organization } = context;
   const { auditEntries: most } = limits.bounds;
   const rows = cutOff(limits, store.periodChanges.listAudited(organization.id, rowWindow(limits, most)), most);
+  // Entries have login names; what policies, snapshots and memberships say of a person has the full name.
+  const names = store.users.findFullNames(rows.map(({ actor_id: id }) => id));
   return rows.flatMap((row): GatheredChange[] => {
+    const by = names.get(row.actor_id) ?? row.actor_name;
     const common = { at: row.timestamp, environment: null };
     if (isOfRecord(row)) {
-      const record = toRecordChange(row);
+      const record = toRecordChange(row, by);
       return record ? [{ ...common, of: "record", key: `record/${row.id}`, kind: "record", row: record }] : [];
     }
     const change: GatheredChange = isOfAccount(row)
-      ? { ...common, of: "member", key: `account/${row.id}`, kind: "member", row: toAccountChange(context, row) }
-      : { ...common, of: "key", key: `key/${row.id}`, kind: "key", row: toKeyChange(row) };
+      ? {
+          ...common,
+          of: "member",
+          key: `account/${row.id}`,
+          kind: "member",
+          row: toAccountChange(context, { row, by }),
+        }
+      : { ...common, of: "key", key: `key/${row.id}`, kind: "key", row: toKeyChange(row, by) };
     return [change];
   });
 }
@@ -56,8 +65,8 @@ function textsOf({ detail_json: text }: AuditRow): (name: string) => string | nu
   return (name) => (isText(detail[name]) ? detail[name] : null);
 }
 
-function toKeyChange(row: AuditRow): KeyChange {
-  const { event, target, actor_name: by } = row;
+function toKeyChange(row: AuditRow, by: string): KeyChange {
+  const { event, target } = row;
   const textOf = textsOf(row);
   return {
     event,
@@ -67,7 +76,10 @@ function toKeyChange(row: AuditRow): KeyChange {
   };
 }
 
-function toAccountChange({ organization }: GatherContext, row: AuditRow): MembershipEventRow {
+function toAccountChange(
+  { organization }: GatherContext,
+  { row, by }: { row: AuditRow; by: string },
+): MembershipEventRow {
   const textOf = textsOf(row);
   const name = textOf("account") ?? textOf("name") ?? row.target.split("/").at(-1) ?? "";
   const isNew = row.event === "service_account.created";
@@ -79,7 +91,7 @@ function toAccountChange({ organization }: GatherContext, row: AuditRow): Member
     user_shown: name,
     role: isNew ? role : null,
     previous_role: isNew ? null : role,
-    changed_by: row.actor_name,
+    changed_by: by,
     source: "app",
   };
 }

@@ -16,9 +16,11 @@ export type RecordChange = {
   by: string;
   before: string | null;
   after: string | null;
+  /** The environment that became a member of a logical one. */
+  member: string | null;
 };
 
-type Told = Omit<RecordChange, "event" | "by" | "before" | "after"> & { before?: string | null; after?: string | null };
+type Told = Pick<RecordChange, "kind" | "name" | "text"> & Partial<Pick<RecordChange, "before" | "after" | "member">>;
 type Detail = Readonly<Record<string, unknown>>;
 
 const textIn = (detail: Detail, name: string): string => (isText(detail[name]) ? (detail[name] as string) : "");
@@ -45,7 +47,7 @@ const TELLERS: Readonly<Record<RecordEvent, (detail: Detail, row: AuditRow) => T
   "environment.joined": (detail) => {
     const [name, member] = [textIn(detail, "environment"), textIn(detail, "member")];
     return detail["added"] === true
-      ? { kind: "environment", name, text: `${member} became a member of ${name}` }
+      ? { kind: "environment", name, text: `${member} became a member of ${name}`, member }
       : null;
   },
   // Policies read tags of flows only.
@@ -117,11 +119,11 @@ function kindOf({ event }: AuditRow): RecordChange["kind"] {
   return subject === "environment" || subject === "control" || subject === "attestation" ? subject : "flow";
 }
 
-/** Null for an entry that changed nothing of these. */
-export function toRecordChange(row: AuditRow & { event: RecordEvent }): RecordChange | null {
+/** Null for an entry that changed nothing of these. @param by who changed it, by full name where there is one */
+export function toRecordChange(row: AuditRow & { event: RecordEvent }, by: string): RecordChange | null {
   const detail = readStoredJsonOrNull(row.detail_json, isObject);
   const isAboutPath = kindOf(row) === "control" && row.event !== "control.created";
   const isDamaged = detail === null && row.detail_json !== null && !isAboutPath;
   const told = isDamaged ? unreadable(row) : TELLERS[row.event](detail ?? {}, row);
-  return told && { before: null, after: null, ...told, event: row.event, by: row.actor_name };
+  return told && { before: null, after: null, member: null, ...told, event: row.event, by };
 }

@@ -64,7 +64,11 @@ export const ChangeEntry = named(
     text: Type.String({ description: "A sentence without a full stop" }),
     environment_name: Nullable(Type.String({ description: "null: the whole organization" })),
     snapshot_index: Nullable(Type.Integer({ description: "The snapshot that made the change" })),
-    by: Nullable(Type.String({ description: "Who made the change; of a snapshot, who reported it" })),
+    by: Nullable(
+      Type.String({
+        description: "Who made the change, by full name where there is one; of a snapshot, who reported it",
+      }),
+    ),
     compliant: Nullable(
       Closed({ before: Verdict, after: Verdict }, { description: "The verdict; null where there is none" }),
     ),

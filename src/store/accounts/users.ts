@@ -33,6 +33,10 @@ export function userStore(db: Db, { now, newId }: SchemaSources) {
   const byEmail = db.prepare<[string], UserRow>(
     `SELECT ${COLUMNS} FROM users WHERE lower(email) = lower(?) AND email IS NOT NULL`,
   );
+  const fullNames = db.prepare<[string], { public_id: string; display_name: string }>(
+    `SELECT public_id, display_name FROM users
+     WHERE public_id IN (SELECT value FROM json_each(?)) AND display_name <> ''`,
+  );
   const selectAll = db.prepare<[], UserRow>(`SELECT ${COLUMNS} FROM users ORDER BY name`);
   const memberships = db.prepare<[number], UserMembership>(
     `SELECT o.id AS organization_id, o.name AS organization, o.kind, o.is_public, m.role, m.created_at
@@ -57,6 +61,13 @@ export function userStore(db: Db, { now, newId }: SchemaSources) {
     find: (name: string): UserRow | null => byName.get(name) ?? null,
     /** The user with this e-mail address, ignoring case (semantics 1.3). */
     findByEmail: (email: string): UserRow | null => byEmail.get(email) ?? null,
+    /** Full names by the public ids of users; those without one are left out. */
+    findFullNames: (publicIds: Iterable<string>): ReadonlyMap<string, string> =>
+      new Map(
+        fullNames
+          .all(JSON.stringify([...new Set(publicIds)]))
+          .map(({ public_id: id, display_name: name }) => [id, name]),
+      ),
     get(id: number): UserRow {
       const row = byId.get(id);
       if (!row) throw new Error(`user ${id} is gone`);

@@ -32,7 +32,7 @@ export type AuditRow = RowOf<typeof ENTRY> & { id: number };
 
 /** Filters of the log; null: no filter. All must match. */
 export type AuditFilter = {
-  /** Part of the name of the actor, in any case (ASCII). */
+  /** Part of the name of the actor or, of a user, of the full name, in any case (ASCII). */
   actor: string | null;
   /** Whole events, or their parts before the dot; any of them. */
   events: readonly string[] | null;
@@ -70,7 +70,8 @@ export function auditLogStore(db: Db, { now }: SchemaSources, clock: ReturnType<
   >(
     `SELECT id, ${AUDIT_COLUMNS} FROM audit_log
      WHERE organization_id = @organization AND id < @before AND id >= @lowest
-       AND (@actor IS NULL OR instr(lower(actor_name), lower(@actor)) > 0)
+       AND (@actor IS NULL OR instr(lower(actor_name), lower(@actor)) > 0
+            OR instr(lower((SELECT display_name FROM users WHERE public_id = actor_id)), lower(@actor)) > 0)
        AND (@events IS NULL OR instr(@events, char(10) || event || char(10)) > 0
             OR instr(@events, char(10) || substr(event, 1, instr(event, '.') - 1) || char(10)) > 0)
        AND (@target IS NULL OR instr(lower(target), lower(@target)) > 0)

@@ -35,6 +35,9 @@ export function nameTable<Row extends Named>(db: Db, { table, as, columns, alias
     `SELECT ${columns} FROM ${aliases} AS alias JOIN ${table} AS ${as} ON ${as}.id = alias.${owner}
      WHERE alias.organization_id = ? AND alias.name = ?`,
   );
+  const aliasesOf = db
+    .prepare<[number, number], string>(`SELECT name FROM ${aliases} WHERE organization_id = ? AND ${owner} = ?`)
+    .pluck();
   const byArchivedName = db.prepare<[number, string], { id: number }>(
     `SELECT id FROM ${table} WHERE organization_id = ? AND archived_name = ? LIMIT 1`,
   );
@@ -89,6 +92,9 @@ export function nameTable<Row extends Named>(db: Db, { table, as, columns, alias
      * The active or archived row with exactly this current name; aliases do not count. Decides whether a name is free.
      */
     findHolder: (organizationId: number, name: string): Row | null => byName.get(organizationId, name) ?? null,
+    /** Former names of a row that no other one took since. */
+    listAliases: ({ organization_id: organization, id }: Pick<Row, "organization_id" | "id">): string[] =>
+      aliasesOf.all(organization, id),
     /** Deletes the alias with this name, before a new row takes the name. */
     releaseAlias: (organizationId: number, name: string): void => void deleteAlias.run(organizationId, name),
     /** Renames an active row; the new name must be free, and the old one becomes an alias. @param at epoch seconds. */

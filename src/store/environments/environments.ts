@@ -145,6 +145,7 @@ export function environmentStore(
     require: named.require,
     requireWritable: named.requireWritable,
     findHolder: named.findHolder,
+    listAliases: named.listAliases,
     get,
 
     /** Creates an environment; the name must be free, an alias of that name is released. */

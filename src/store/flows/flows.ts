@@ -145,6 +145,7 @@ export function flowStore(db: Db, { now, newId }: SchemaSources, { onFlowChanged
     requireWritable: named.requireWritable,
     isArchived: named.isArchived,
     findHolder: named.findHolder,
+    listAliases: named.listAliases,
     /** Names, in order, of at most `limit` flows whose name begins with `prefix` and that have a trail of that name. */
     listWithTrail: (
       organization: number,

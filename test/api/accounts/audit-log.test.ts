@@ -47,7 +47,12 @@ test("shows each change with its author, how it came and its facts, newest first
       timestamp: 0,
       event: "organization.updated",
       target: at.org,
-      actor: { kind: "user", name: `${at.org}-admin`, credential: { kind: "session", id: session.id } },
+      actor: {
+        kind: "user",
+        name: `${at.org}-admin`,
+        full_name: null,
+        credential: { kind: "session", id: session.id },
+      },
       operation: "update_organization_settings",
       request_id: "",
       detail: { public: true, controls: true, evaluations: true, decisions_need_published_policy: false },
@@ -92,6 +97,28 @@ test("every filter selects, and all of them must match", async () => {
     assert.equal(await eventsOf(at, query), expected, query);
     assert.is((await csv(at, query)).lines.length, expected.length + 1, query);
   }
+});
+
+test("a user has the login name and the full name, and either is searched", async () => {
+  const at = server.given.org();
+  await server.given.flow(at, { name: "payments" });
+  const { id, name } = server.store.users.find(`${at.org}-admin`) as { id: number; name: string };
+  server.store.users.updateProfile(id, { displayName: "Rita Mann", email: null });
+  append(at, { event: "member.added", target: "bob", name: "dan" });
+  const { body } = await read(at);
+  assert.equal(
+    body.entries.map(({ actor }: { actor: { name: string; full_name: string | null } }) => [
+      actor.name,
+      actor.full_name,
+    ]),
+    [
+      ["dan", null],
+      [name, "Rita Mann"],
+    ],
+  );
+  for (const query of ["?actor=rita", `?actor=${name}`])
+    assert.equal(await eventsOf(at, query), [`flow.applied /api/v2/flows/${at.org}/template_file`], query);
+  assert.equal(await eventsOf(at, "?actor=mann&event=member"), []);
 });
 
 test("pages follow each other without gap or repetition, also while entries are added", async () => {

@@ -392,6 +392,23 @@ test("members and keys are for those who may read the audit log", async () => {
   }
 });
 
+test("one person has one name, whatever changed", async () => {
+  const at = server.given.org();
+  const admin = server.store.users.find(`${at.org}-admin`) as { id: number };
+  server.store.users.updateProfile(admin.id, { displayName: "Rita Mann", email: null });
+  await server.given.policy(at, { name: "rules", yaml: POLICY });
+  await put("POST", `/service-accounts/${at.org}`, at, { name: "ci", privilege: "member" });
+  await put("POST", `/service-accounts/${at.org}/ci/api-keys`, at, { description: "CI" });
+  await server.given.flow(at, { name: "payments" });
+  const { data } = await read(at, { kinds: "policy,member,key,record" });
+  assert.equal([...new Set(data.map(({ kind, by }: Json) => `${kind} ${by}`))].slice(0, 4), [
+    "record Rita Mann",
+    "key Rita Mann",
+    "member Rita Mann",
+    "policy Rita Mann",
+  ]);
+});
+
 /** Appends entries to the audit log as if operations had. @returns their times, newest first */
 function audit({ org }: At, entries: readonly { event: string; detail?: Json }[]): number[] {
   const { id } = server.store.organizations.find(org) as { id: number };

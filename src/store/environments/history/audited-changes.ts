@@ -17,6 +17,13 @@ const RECORD_EVENTS = [
   "control.archived",
   "control.unarchived",
 ] as const;
+/** Of which each says a name before and after. */
+export const NAME_EVENTS = [
+  "flow.archived",
+  "flow.renamed",
+  "environment.archived",
+  "environment.renamed",
+] as const satisfies readonly (typeof RECORD_EVENTS)[number][];
 /** Of attestations, those that replaced the verdict of another one, by the text of the entry. */
 export const OVERRIDE_EVENT = "attestation.reported";
 /** What happened to flows, environments, controls and attestations. */

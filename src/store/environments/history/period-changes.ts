@@ -4,7 +4,7 @@
  * Read-only.
  */
 import type { EnvironmentType } from "../environments.ts";
-import { TELLS_OF_CHANGE } from "./audited-changes.ts";
+import { NAME_EVENTS, TELLS_OF_CHANGE } from "./audited-changes.ts";
 import { idsByTime } from "./ids-by-time.ts";
 import { ROW_FACTOR, ROW_MARKS } from "../../../domain/snapshot/period-changes.ts";
 import { AUDIT_COLUMNS } from "../../db/audit-log.ts";
@@ -230,6 +230,10 @@ export function periodChangeStore(db: DbReader) {
   const audited = db.prepare<[Period & { organization: number; limit: number }], AuditRow>(
     `SELECT id, ${AUDIT_COLUMNS} FROM ${auditEntries} ORDER BY timestamp DESC, id DESC LIMIT @limit`,
   );
+  const renamed = db.prepare<[Period & { organization: number }], AuditRow>(
+    `SELECT id, ${AUDIT_COLUMNS} FROM ${auditEntries}
+       AND event IN (${NAME_EVENTS.map((event) => `'${event}'`).join(", ")}) ORDER BY timestamp DESC, id DESC`,
+  );
   const auditedCount = db
     .prepare<[Period & { organization: number; limit: number }], number>(
       `SELECT count(*) FROM (SELECT 1 FROM ${auditEntries} LIMIT @limit) AS found`,
@@ -292,6 +296,9 @@ export function periodChangeStore(db: DbReader) {
     /** At most `limit` entries of the audit log that tell of a change, the newest first. */
     listAudited: (organizationId: number, period: Period & { limit: number }): AuditRow[] =>
       audited.all({ organization: organizationId, ...period }),
+    /** Those that changed the name of a flow or an environment, newest first; archiving is one, too. */
+    iterateRenames: (organizationId: number, period: Period): IterableIterator<AuditRow> =>
+      renamed.iterate({ organization: organizationId, ...period }),
     /** How many these are, counted up to `limit`. */
     countAudited: (organizationId: number, period: Period & { limit: number }): number =>
       auditedCount.get({ organization: organizationId, ...period }) ?? 0,

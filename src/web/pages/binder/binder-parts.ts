@@ -303,7 +303,7 @@ const stepOf = ({ before, after }: ChangedRecord): Value =>
 
 const stepSide = (text: string): Value => (/^[0-9a-f]{64}$/.test(text) ? fingerprint(text) : html`<bdi>${text}</bdi>`);
 
-export function changesPart({ to }: Visit, { changes, from }: ShownBinder): BinderPart {
+export function changesPart({ to }: Visit, { changes, from, subject }: ShownBinder): BinderPart {
   const columns = [{ text: "When, UTC", ...TIME }, { text: "Who", className: "cw-144" }, { text: "What" }];
   const body = listTable({ caption: "Who changed what", columns, what: "changes" }, changes, (one) => {
     const { record } = one;
@@ -321,7 +321,7 @@ class="full">${one.text}${detail !== null && subLine(html`${detail}`)}</td></tr>
     note: html`${cut}${
       people
         ? "without members, keys and records, which administrators read"
-        : "Members, keys and records are of the whole organization. "
+        : `without other ${subject.kind}s; members, keys and other records are of the whole organization. `
     }${!people && cut === false && html`<a href="${to.changes()}">All changes</a>`}`,
     body,
     nothing: "Nothing was changed.",

@@ -90,7 +90,7 @@ async function changes(visit: Visit): Promise<Html> {
     id: "h-log",
     title: "Changes",
     note: "newest first",
-    more: html`<span class="right">${downloadButton(csv, "CSV", "small")}</span>`,
+    more: entries.length > 0 && html`<span class="right">${downloadButton(csv, "CSV", "small")}</span>`,
     body: entries.length === 0 ? nothing(visit, next) : entryTable(visit, entries),
   })}${pager(visit, { next })}`;
 }
@@ -179,8 +179,8 @@ tabindex="0">${JSON.stringify(facts, null, 2)}</pre></details>`;
   // The details stand below two columns: their lines are longer than one.
   return html`<tr class="has-detail"><td class="lead"><span class="strong event">${eventWords(entry)}</span></td>
 <td class="fill">${describeObject(entry, to)}${change && html`<div class="sub">${change}</div>`}</td>
-<td class="fill" data-l="By" rowspan="2"><bdi>${actor.name}</bdi><div class="sub">${
-    ACTORS[actor.kind]
+<td class="fill" data-l="By" rowspan="2"><bdi>${actor.full_name ?? actor.name}</bdi><div class="sub">${
+    actor.full_name === null ? ACTORS[actor.kind] : html`<bdi>${actor.name}</bdi>`
   } ${credential}</div></td>
 <td class="r" rowspan="2">${timestamp(entry.timestamp)}</td></tr>
 <tr class="detail"><td class="full" colspan="2">${more}</td></tr>`;
