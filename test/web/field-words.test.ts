@@ -41,6 +41,40 @@ test("a message of an operation stays, without what was typed", () => {
   assert.is(inWords("Rule 2: it is false"), "Rule 2: it is false.");
 });
 
+test("what is not there is said in one way, whatever the operation says", () => {
+  const cases: [string, string][] = [
+    ["Flow named 'shop' does not exist for organization 'acme'", "There is no flow 'shop' in acme."],
+    ["Policy 'shop' does not exist in organization 'acme'", "There is no policy 'shop' in acme."],
+    ["Custom attestation type 'x' does not exist for org 'acme'", "There is no custom attestation type 'x' in acme."],
+    ["Rego policy 'x' does not exist in org 'acme'", "There is no Rego policy 'x' in acme."],
+    ["Repo 'a/b' not found in organization 'acme'", "There is no repository 'a/b' in acme."],
+    ["Environment named 'prod' has been archived for organization 'acme'", "Environment 'prod' of acme is archived."],
+    [
+      "Trail with name 'it's' does not exist for Organization 'acme' and Flow 'shop'",
+      "There is no trail 'it's' in flow 'shop'.",
+    ],
+    [
+      "Artifact with fingerprint 'abc' does not exist in flow 'shop' belonging to organization 'acme'",
+      "There is no artifact with the fingerprint 'abc' in flow 'shop'.",
+    ],
+    [
+      "Org: 'acme'. Snapshot 'prod#9' resolves to 'prod#9'. len(snapshots) == 3. Indexes are 1-based",
+      "There is no snapshot #9 of 'prod': the newest is #3.",
+    ],
+    [
+      "Org: 'acme'. Snapshot 'prod~1' resolves to 'prod#-1'. len(snapshots) == 0. Indexes are 1-based",
+      "There is no snapshot #-1 of 'prod': there is none.",
+    ],
+    [
+      "Org: 'acme'. Snapshot 'prod#3' has no artifact with fingerprint 'abc'",
+      "Snapshot #3 of 'prod' has no artifact with the fingerprint 'abc'.",
+    ],
+    ["API key not found", "There is no such API key."],
+    ["Service account not found", "There is no such service account."],
+  ];
+  for (const [message, words] of cases) assert.is(inWords(message), words);
+});
+
 const inTemplate = (text: string): string[] =>
   listTemplateProblems(parseTemplate(text).problems ?? []).map(textProblemInWords);
 const inPolicy = (text: string): string[] => inFile(`_schema: https://a.example/v1\n${text}`);

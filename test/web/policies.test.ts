@@ -74,7 +74,7 @@ test("creates a policy, after a preview that stores nothing", async () => {
   assert.match(visibleText(preview), /Computed from this draft. Nothing is stored. .* production 0 running no change/);
   assert.match(preview.text, /name="name"[^>]*value="prod"/);
   const strange = await browser.submitForm(path, { ...typed, do: "preview", environments: "nowhere" });
-  assert.equal([strange.status, /'nowhere' does not exist/.test(visibleText(strange))], [404, true]);
+  assert.equal([strange.status, /There is no environment 'nowhere' in /.test(visibleText(strange))], [404, true]);
   assert.equal((await server.call("GET", `/policies/${at.org}`, { key: at.key })).body, []);
 
   const made = await browser.submitForm(path, { ...typed, do: "save" });
@@ -197,7 +197,7 @@ test("attaches the policy to an environment, and detaches it after asking", asyn
   const asked = await browser.get(`${path}&ask=detach&environment=production`);
   assert.match(visibleText(asked), /Detach from production\?/);
   const unknown = await browser.submitForm(path, { form: "attach", env_name: "nowhere" });
-  assert.equal([unknown.status, /'nowhere' does not exist/.test(visibleText(unknown))], [404, true]);
+  assert.equal([unknown.status, /There is no environment 'nowhere' in /.test(visibleText(unknown))], [404, true]);
   const detached = await browser.submitForm(path, { form: "detach", env_name: "production" });
   assert.match(String(detached.location), /done=detached$/);
   assert.equal((await read(at, "prod")).consuming_envs, []);

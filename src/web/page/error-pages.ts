@@ -12,15 +12,7 @@ import type { Content, Visit } from "./page.ts";
 type Place = Pick<Visit, "org" | "to" | "path" | "role">;
 type Words = { title: string; text(error: AppError, visit: Place): string; icon: IconName };
 
-const sentence = ({ message }: AppError): string => `${message}.`;
-
-/** A name of the organization that is not there, as the API says it. */
-const NAMED = /^(Flow|Environment) named '([\s\S]*)' does not exist for organization '([^']*)'$/;
-
-function whatIsMissing({ message }: AppError): string {
-  const [, kind, name, org] = NAMED.exec(message) ?? [];
-  return kind === undefined ? message : `There is no ${kind.toLowerCase()} '${name}' in ${org}`;
-}
+const sentence = ({ message }: AppError): string => inWords(message);
 
 const WORDS: Readonly<Partial<Record<ErrorCode, Words>>> = {
   forbidden: {
@@ -34,7 +26,7 @@ const WORDS: Readonly<Partial<Record<ErrorCode, Words>>> = {
   },
   not_found: {
     title: "This does not exist",
-    text: (error) => `${whatIsMissing(error)}. It may have been renamed or archived: search for a part of its name.`,
+    text: (error) => `${sentence(error)} It may have been renamed or archived: search for a part of its name.`,
     icon: "search",
   },
   invalid: { title: "This address is not valid", text: sentence, icon: "alert" },
@@ -44,12 +36,12 @@ const WORDS: Readonly<Partial<Record<ErrorCode, Words>>> = {
   too_many: { title: "Too many requests", text: sentence, icon: "clock" },
   unavailable: {
     title: "The server is busy",
-    text: (error) => `${error.message}. Nothing was changed. Reload this page in a few seconds.`,
+    text: (error) => `${sentence(error)} Nothing was changed. Reload this page in a few seconds.`,
     icon: "clock",
   },
   no_space: {
     title: "The server is in read-only mode",
-    text: (error) => `${error.message}. Everything that is stored stays readable.`,
+    text: (error) => `${sentence(error)} Everything that is stored stays readable.`,
     icon: "lock",
   },
 };

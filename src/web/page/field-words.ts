@@ -28,7 +28,7 @@ const PATTERNS: ReadonlyMap<string, string> = new Map([
   [names.COMMIT_SHA, "A commit has 40 digits and letters from a to f. Copy the whole of it."],
 ]);
 
-type Rule = readonly [pattern: RegExp, words: (group: string) => string];
+type Rule = readonly [pattern: RegExp, words: (group: string, second: string, third: string) => string];
 
 const MISSING = "Fill this in.";
 
@@ -59,7 +59,43 @@ const RULES: readonly Rule[] = [
   ],
   [/^Input should be ((?:an? |valid JSON)[\s\S]*?)(?: \[input: [\s\S]*)?$/, (what) => `Write ${what}.`],
   [/^Key should match the grammar/, () => `${NAME} - _ . ~.`],
+  [
+    /^(.+?)(?: named)? '([^']*)' (?:does not exist|not found) (?:in|for) org(?:anization)? '([^']*)'$/,
+    (kind, name, org) => `There is no ${NOUNS[kind] ?? kind.toLowerCase()} '${name}' in ${org}.`,
+  ],
+  [
+    /^(.+?) named '([^']*)' has been archived for organization '([^']*)'$/,
+    (kind, name, org) => `${kind} '${name}' of ${org} is archived.`,
+  ],
+  [
+    /^Trail with name '([\s\S]*)' does not exist for Organization '[^']*' and Flow '([^']*)'$/,
+    (name, flow) => `There is no trail '${name}' in flow '${flow}'.`,
+  ],
+  [
+    /^Artifact with (fingerprint|git commit) '([^']*)' does not exist in flow '([^']*)' belonging to /,
+    (key, value, flow) => `There is no artifact with the ${key} '${value}' in flow '${flow}'.`,
+  ],
+  [
+    /^Org: '[^']*'\. Snapshot '[\s\S]*' resolves to '([^'#]*)#(-?\d+)'\. len\(snapshots\) == (\d+)\./,
+    (place, number, count) =>
+      `There is no snapshot #${number} of '${place}': ${count === "0" ? "there is none" : `the newest is #${count}`}.`,
+  ],
+  [
+    /^Org: '[^']*'\. Snapshot '([^'#]*)#(\d+)' has no artifact with fingerprint '([^']*)'$/,
+    (place, number, print) => `Snapshot #${number} of '${place}' has no artifact with the fingerprint '${print}'.`,
+  ],
+  [
+    /^(API key|Service account|View|Webhook) not found$/,
+    (kind) => `There is no such ${NOUNS[kind] ?? kind.toLowerCase()}.`,
+  ],
 ];
+
+/** Nouns that keep their capitals, or have another word. */
+const NOUNS: Readonly<Record<string, string>> = {
+  "API key": "API key",
+  "Rego policy": "Rego policy",
+  Repo: "repository",
+};
 
 /** What a problem in a YAML text says instead: there is nothing to fill in, and a value has a form of its own. */
 const TEXT_RULES: readonly Rule[] = [
@@ -79,28 +115,37 @@ const TEXT_RULES: readonly Rule[] = [
 /** Values that a list in quotes names. A star without quotes is something else in YAML. */
 const plainValues = (list: string): string => list.replaceAll("'*'", '"*"').replaceAll("'", "");
 
+/** What the first rule that matches says; null without one. */
+function said(rules: readonly Rule[], text: string): string | null {
+  for (const [pattern, words] of rules) {
+    const [match, first = "", second = "", third = ""] = pattern.exec(text) ?? [];
+    if (match !== undefined) return words(first, second, third);
+  }
+  return null;
+}
+
 /**
  * A problem in a YAML text as a line of an editor says it. What a validator said becomes the key that it is about, and
  * what to write there; other problems are sentences of their own.
  */
 export function textProblemInWords({ path, message }: SourceProblem): string {
-  const found = TEXT_RULES.map(([rule, words]) => ({ match: rule.exec(message), words })).find(({ match }) => match);
-  const words = (found ? found.words(found.match?.[1] ?? "") : inWords(message)).replace(/\.$/, "");
+  const words = (said(TEXT_RULES, message) ?? inWords(message)).replace(/\.$/, "");
   const key = path.split(".").findLast((part) => !/^\d*$/.test(part));
   return key === undefined || message.startsWith(words)
     ? words
     : `${key}: ${words.replace(/^[A-Z](?=[a-z])/, (letter) => letter.toLowerCase())}`;
 }
 
-/** A message of an operation for a field of a form; messages without a validator's words lose the repeated input. */
+/**
+ * A message of an operation for a form, a field or a page that is refused. One without a validator's words loses the
+ * repeated input.
+ */
 export function inWords(text: string): string {
   const pattern = /^String should match pattern '([\s\S]*)' \[input: [\s\S]*$/.exec(text)?.[1];
   if (pattern !== undefined)
     return PATTERNS.get(pattern) ?? "This has characters, or a form, that are not accepted here.";
-  for (const [rule, words] of RULES) {
-    const found = rule.exec(text);
-    if (found) return words(found[1] ?? "");
-  }
+  const found = said(RULES, text);
+  if (found !== null) return found;
   // Most messages are sentences with a period; texts of the API have none.
   return text.replace(/ \[input: [\s\S]*\]$/, "").replace(/[\p{L}\p{N}'")\]]$/u, "$&.");
 }

@@ -246,7 +246,7 @@ async function submit(
       visit,
       fields,
       status: STATUS_BY_ERROR[error.code],
-      message: error.fields ? (unplaced(error, fields) ?? null) : `${error.message}.`,
+      message: error.fields ? (unplaced(error, fields) ?? null) : inWords(error.message),
       errors: Object.fromEntries(Object.entries(error.fields ?? {}).map(([name, text]) => [name, inWords(text)])),
       problems: error.problems,
     });
