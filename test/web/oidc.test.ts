@@ -116,7 +116,7 @@ for (const inToken of [true, false])
       assert.match(
         visibleText(await first.get("/account")),
         new RegExp(
-          "^Ann B\\. Sign out .*OpenID Connect.*Login name Ann\\.B Name Ann B\\. E-mail ann@example\\.com .*" +
+          "^Ann B\\. Sign out .*OpenID Connect.*Login name Ann\\.B Name Ann B\\. E-mail ann @example\\.com .*" +
             "Password You have no password on this server",
         ),
       );

@@ -45,7 +45,7 @@ type Naming<T> = {
 export const DEPLOYMENT_COLUMNS = [
   { text: "Artifact", className: "w-image" },
   { text: "At the start", className: "w-st" },
-  { text: "Environment" },
+  { text: "Environment", className: "w-env" },
   { text: "Commit", className: "hide-t" },
   { text: LEAD_TIME, isRight: true, className: "w-lead" },
   { text: "Deployed", isRight: true },
@@ -89,7 +89,7 @@ export function leadCell({
   const since = (seconds: number): string => formatSpan(Math.max(0, seconds));
   const value = isFirst
     ? html`${typeof lead === "number" ? since(lead) : html`<span class="muted">unknown</span>`}${
-        build !== null && html`<div class="sub">${since(build)} from build</div>`
+        build !== null && html`<div class="sub hide-tablet">${since(build)} from build</div>`
       }`
     : html`<span class="muted">started before</span>`;
   return html`<td class="r num w-lead" data-l="${LEAD_TIME}">${value}</td>`;

@@ -37,6 +37,17 @@ export const isWebAddress = (url: string): boolean => /^https?:\/\/[^\s]+$/i.tes
 /** The name of the author of a commit, who stands there as `Name <address>`. */
 export const authorName = (author: string): string => author.split(" <")[0] ?? "";
 
+const MAX_UNBROKEN_CHARS = 40;
+
+/** An e-mail address, which breaks before its @ rather than at hyphens. */
+export const emailAddress = (address: string): Html =>
+  html`<bdi>${address
+    .split(/(?=@)/)
+    .map(
+      (part, at) =>
+        html`${at > 0 && html`<wbr>`}<span${part.length <= MAX_UNBROKEN_CHARS && html` class="nowrap"`}>${part}</span>`,
+    )}</bdi>`;
+
 /** A link to an address that a client reported; its text where it may not be one. */
 export const reportedLink = (url: string | null | undefined, text: string, className = ""): Html =>
   url && isWebAddress(url)

@@ -68,7 +68,7 @@ type List<Row> = {
   columns: readonly TableColumn[] | ((visit: Visit) => readonly TableColumn[]);
   row(visit: Visit, row: Row): Html | Promise<Html>;
   /** Where there is nothing at all: what belongs there, and how it gets there. */
-  empty: Words;
+  empty: Words | ((visit: Visit) => Words);
   /** The head of its card; without one, the page says what the list is. */
   head?: (visit: Visit, total: number | null) => Omit<Parameters<typeof card>[0], "body">;
   /** Where nothing matches: what the filters look for; or more words about it. */
@@ -84,7 +84,7 @@ export async function renderList<Row>(visit: Visit, list: List<Row>): Promise<{ 
   const items = typeof list.filters === "function" ? await list.filters(visit, part) : list.filters;
   const narrowing = [...[...items, ...more].map(({ name }) => name), "page", "after"];
   const isNarrowed = narrowing.some((name) => (query.get(name) ?? "") !== "");
-  if (rows.length === 0 && !isNarrowed) return { body: inCard(empty(list.empty)), isNew: true };
+  if (rows.length === 0 && !isNarrowed) return { body: inCard(empty(wordsFor(visit, list.empty))), isNew: true };
   const total = position.total ?? null;
   const what = list.what[total === 1 ? 0 : 1];
   const form = items.length + more.length > 0 && filters(visit, { items, more, keep, total, what });
@@ -129,6 +129,9 @@ function describeNothing<Row>(
   return { icon: "search", title: `No ${one} matches`, text: none, actions: linkButton(clear, "Clear filters") };
 }
 
+const wordsFor = (visit: Visit, words: Words | ((visit: Visit) => Words)): Words =>
+  typeof words === "function" ? words(visit) : words;
+
 const inCard = (body: Html): Html => html`<section class="card">${body}</section>`;
 
 /** The page of a list of the organization. */
@@ -157,7 +160,7 @@ export const listPage =
       create !== undefined &&
       visit.may(create.operation) &&
       linkButton(visit.here({ ask: "create" }), create.text, { icon: "plus", kind: "primary" });
-    const list = await renderList(visit, { ...page, empty: { actions: button, ...page.empty } });
+    const list = await renderList(visit, { ...page, empty: { actions: button, ...wordsFor(visit, page.empty) } });
     const below = await page.below?.(visit);
     const actions = [...(page.actions?.(visit) ?? []), !list.isNew && button];
     const head = pageHead({ title: page.heading ?? title, ...(sub === undefined ? {} : { sub }), actions });

@@ -240,11 +240,19 @@ function stateLinks({ here }: Pick<Visit, "here">, { name, label, choices }: Sta
   return html`${kept}<span class="btn-group states" role="group" aria-label="${label}">${links}</span>`;
 }
 
+/** An example of a time stays in one line, because browsers break lines at hyphens. */
+const withWholeTimes = (text: string): Value =>
+  text
+    .split(/(\d{4}-\d\d-\d\d(?:T[\d:]+)?,?)/)
+    .map((part, at) => (at % 2 === 1 ? html`<span class="nowrap">${part}</span>` : part));
+
 /** What is wrong with a field, below it. */
 const errorOf = (name: string, problem: string | undefined): Html | null =>
   problem === undefined
     ? null
-    : html`<p class="field-error" id="${name}-error">${icon("alert-fill", "12")}${inWords(problem)}</p>`;
+    : html`<p class="field-error" id="${name}-error">${icon("alert-fill", "12")}<span>${withWholeTimes(
+        inWords(problem),
+      )}</span></p>`;
 /** The attributes of a field with something wrong. */
 const invalid = (name: string, problem: string | undefined): Value =>
   problem !== undefined && html` aria-invalid="true" aria-describedby="${name}-error"`;

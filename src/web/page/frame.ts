@@ -304,8 +304,11 @@ function themeButton(visit: Visit, { theme }: Preferences): Html {
   const next = theme === "system" ? "light" : theme.startsWith("light") ? "dark" : "system";
   const { [theme]: present, [next]: other } = PREFERENCES.theme;
   const label = `Theme: ${present.toLowerCase()}. Switch to: ${other.toLowerCase()}`;
-  const name = theme.startsWith("dark") ? "moon" : "sun";
-  const button = choiceButton(visit, { preference: "theme", choice: next, label, icon: name });
+  const mark =
+    theme === "system"
+      ? html`<span class="by-system">${icon("sun")}${icon("moon")}</span>`
+      : icon(theme.startsWith("dark") ? "moon" : "sun");
+  const button = choiceButton(visit, { preference: "theme", choice: next, label, mark });
   return html`<div class="hide-s">${button}</div>`;
 }
 
@@ -316,26 +319,21 @@ function navigationButton(visit: Visit, { navigation }: Preferences): Html {
     preference: "navigation",
     choice: isRail ? "wide" : "rail",
     label: isRail ? "Expand the navigation" : "Collapse the navigation",
-    icon: isRail ? "sidebar-collapse" : "sidebar-expand",
+    mark: icon(isRail ? "sidebar-collapse" : "sidebar-expand"),
   })}</div>`;
 }
 
 /** A button that chooses for this browser, and shows the same page again. */
 function choiceButton(
   { to, csrf, path, query }: Visit,
-  {
-    preference,
-    choice,
-    label,
-    icon: name,
-  }: { preference: PreferenceName; choice: string; label: string; icon: IconName },
+  { preference, choice, label, mark }: { preference: PreferenceName; choice: string; label: string; mark: Html },
 ): Html {
   const back = query.size === 0 ? path : `${path}?${query}`;
   return html`<form method="post" action="${to.path("preferences")}" data-hx-boost="false">${hiddenField(
     "csrf",
     csrf,
   )}${hiddenField(preference, choice)}${hiddenField("next", back)}<button class="btn btn-quiet btn-icon"
-type="submit" aria-label="${label}" title="${label}">${icon(name)}</button></form>`;
+type="submit" aria-label="${label}" title="${label}">${mark}</button></form>`;
 }
 
 const bottomBar = (to: Links, current: Section | null): Html =>

@@ -21,6 +21,7 @@ import {
 import type { ShownKeyRow } from "../components/api-keys.ts";
 import { formOf, hiddenField, problemBox, textField, withoutRefusal } from "../components/forms.ts";
 import { icon } from "../components/icon.ts";
+import { emailAddress } from "../components/identifier.ts";
 import { card, facts, nameCell, padded, pageHead, table } from "../components/layout.ts";
 import { pageOf, pager } from "../components/lists.ts";
 import { count, tag } from "../components/state.ts";
@@ -141,7 +142,7 @@ const profileCard = ({ user }: Account): Html =>
       facts([
         ["Login name", html`<bdi>${user.name}</bdi>`],
         ["Name", user.display_name && html`<bdi>${user.display_name}</bdi>`],
-        ["E-mail", user.email && html`<bdi>${user.email}</bdi>`],
+        ["E-mail", user.email && emailAddress(user.email)],
       ]),
     ),
   });

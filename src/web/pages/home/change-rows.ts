@@ -7,8 +7,8 @@ import { commitList } from "../../components/commits.ts";
 import { buildLink, commit, reportedLink } from "../../components/identifier.ts";
 import { formatNumber, stateIcon, stateOfVerdict } from "../../components/state.ts";
 import { formatDate, moment } from "../../components/time.ts";
-import { html } from "../../html.ts";
-import type { Html, Value } from "../../html.ts";
+import { Html, html } from "../../html.ts";
+import type { Value } from "../../html.ts";
 import type { listChanges } from "../../../api/environments/period-changes.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import type { Visit } from "../../page/page.ts";
@@ -39,7 +39,7 @@ export function changeRows(visit: Visit, changes: readonly ListedChange[], { isM
     const all = [first, ...others].map((one) => changeRow(visit, rowOf(visit, one), isMixed));
     const when = moment(first.timestamp, visit.now);
     const place = isMixed && first.environment_name;
-    const where = place && html` <span class="muted">in <bdi>${place}</bdi></span>`;
+    const where = place && html` <span class="muted">in <bdi class="cut">${place}</bdi></span>`;
     const summary = html`<summary><b>${words}</b>${where}${icon("chevron-down", "12")}</summary>`;
     return html`<li class="folded">${when}${icon(ICONS[first.kind])}<details>${summary}<ol
 class="changes">${all}</ol></details></li>`;
@@ -115,7 +115,7 @@ function wordsOfRun(run: readonly ListedChange[]): Value {
 }
 
 const placeOf = ({ to }: Pick<Visit, "to">, { environment_name: place }: ListedChange): Html | null =>
-  place === null ? null : html`<a class="whole" href="${to.environment(place)}"><bdi>${place}</bdi></a>`;
+  place === null ? null : html`<a class="whole cut" href="${to.environment(place)}"><bdi>${place}</bdi></a>`;
 
 function titleOf(visit: Pick<Visit, "to">, { change, title, isOfPlace = false }: Row, isMixed: boolean): Html {
   const place = isMixed ? placeOf(visit, change) : null;
@@ -159,7 +159,7 @@ function rowOf(visit: Visit, change: ListedChange): Row {
     case "record":
       return {
         ...common,
-        title: change.text,
+        title: withCutNames(change),
         sub: change.by && html`by <bdi>${change.by}</bdi>`,
         link: html`<a href="${visit.to.settings("audit-log")}">Audit log</a>`,
       };
@@ -176,6 +176,26 @@ function rowOf(visit: Visit, change: ListedChange): Row {
     default:
       return { ...common, ...artifactRow(visit, change) };
   }
+}
+
+/** Names that are longer would take lines of their own. */
+const MAX_WHOLE_CHARS = 60;
+/** Texts that are longer have the values of tags; the audit log has all of them. */
+const MAX_WHOLE_TEXT_CHARS = 240;
+
+/** The sentence about a record, with long names cut, because it says behind its name what happened. */
+function withCutNames({ text, record }: ListedChange): Value {
+  const names = new Set([record?.name, record?.before].filter((name) => (name ?? "").length > MAX_WHOLE_CHARS));
+  if (names.size === 0 && text.length > MAX_WHOLE_TEXT_CHARS)
+    return html`<span class="cut" title="${text}">${text}</span>`;
+  let parts: (string | Html)[] = [text];
+  for (const name of names as Set<string>)
+    parts = parts.flatMap((part) =>
+      part instanceof Html
+        ? [part]
+        : part.split(name).flatMap((words, at) => (at === 0 ? [words] : [html`<bdi class="cut">${name}</bdi>`, words])),
+    );
+  return parts;
 }
 
 type Parts = Omit<Row, "change" | "mark"> & { mark?: Value };
@@ -290,7 +310,7 @@ function policyRow(
 ): Parts {
   if (policy === null) return { title: "A policy changed" };
   const { name, change, before, after } = policy;
-  const label = html`<a class="name" href="${to.policy(name)}"><bdi>${name}</bdi></a>`;
+  const label = html`<a class="name cut" href="${to.policy(name)}"><bdi>${name}</bdi></a>`;
   const words: Readonly<Record<typeof change, Value>> = {
     created: html`Policy ${label} created${by(author)}`,
     version: html`${label} ${step(`v${before}`, `v${after}`)} saved${by(author)}`,
@@ -318,7 +338,7 @@ function allowlistRow(
   if (artifact === null || allowlist === null) return { title: "An artifact was allowed" };
   const end = allowlist.expires_at;
   return {
-    title: html`<span class="name">${artifactName(artifact.name)}</span> allowed${
+    title: html`<span class="name cut">${artifactName(artifact.name)}</span> allowed${
       end === null ? ", no end" : ` until ${formatDate(end, now)}`
     }${by(author)}`,
     sub: html`“${allowlist.reason}”`,
@@ -330,7 +350,7 @@ function memberRow({ to, org }: Visit, { member, by: author }: ListedChange): Pa
   if (member === null) return { title: "A member changed" };
   const { name, user_name: login, role, previous_role: previous } = member;
   const isAccount = login.startsWith(`${org}/`);
-  const label = html`<b><bdi>${name}</bdi></b>`;
+  const label = html`<b class="cut"><bdi>${name}</bdi></b>`;
   const title =
     role === null
       ? html`${label} removed, was ${previous ?? "unknown"}`
@@ -349,7 +369,7 @@ function memberRow({ to, org }: Visit, { member, by: author }: ListedChange): Pa
 function keyRow({ to }: Visit, { key, by: author }: ListedChange): Parts {
   if (key === null) return { title: "A key changed" };
   return {
-    title: html`Key of <a class="name" href="${to.serviceAccount(key.account)}"><bdi>${key.account}</bdi></a> ${
+    title: html`Key of <a class="name cut" href="${to.serviceAccount(key.account)}"><bdi>${key.account}</bdi></a> ${
       key.change
     }${key.change === "lapsed" ? "" : by(author)}`,
     sub: key.id !== "" && html`<span class="id">${key.id}</span>`,

@@ -3,6 +3,7 @@ import { listDeployments } from "../../../api/environments/deployments.ts";
 import { DAY_S } from "../../../domain/time.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { deploymentRow, DEPLOYMENT_COLUMNS } from "../../components/deployments.ts";
+import { linkButton } from "../../components/layout.ts";
 import { listPage, pageFrom } from "../../components/list-page.ts";
 import { dayBoundOf, PER_PAGE } from "../../components/lists.ts";
 import { page } from "../../page/page.ts";
@@ -53,11 +54,12 @@ export const deploymentsPage = page({
         unnamed: ({ fingerprint }) => fingerprint,
         sub: ({ flow_name: flow }) => flow,
       }),
-    empty: {
+    empty: ({ to }) => ({
       icon: "rocket",
       title: `No deployments in the last ${DAYS} days`,
       text: "A deployment is recorded when an environment reports that an artifact of a flow began to run.",
-    },
+      actions: linkButton(to.environments(), "Environments"),
+    }),
     none: "An environment or a repository needs its whole name. Days are in UTC, and both are included.",
   }),
 });

@@ -103,10 +103,10 @@ const HOURS = Array.from({ length: 24 }, (_, hour) => ({
   text: `${String(hour).padStart(2, "0")}:00`,
 }));
 
-/** When the message of every day is sent. */
+/** When the message of every day is sent: asked for where its event is chosen. */
 function dailyFields(visit: Visit, action: Action | null): Html {
   const { hour, time_zone: zone } = action?.daily_at ?? { hour: 6, time_zone: "UTC" };
-  return html`<h3>Every day</h3>${selectField(visit, {
+  return html`<div class="form daily"><h3>Every day</h3>${selectField(visit, {
     form: "put",
     name: "daily_at.hour",
     label: "Hour of the message",
@@ -119,7 +119,7 @@ function dailyFields(visit: Visit, action: Action | null): Html {
     value: zone,
     hint: "A name such as Europe/Berlin, or UTC. Summer time is followed.",
     isRequired: false,
-  })}`;
+  })}</div>`;
 }
 
 async function placeFields(visit: Visit, { kind, action }: { kind: ActionKind; action: Action | null }): Promise<Html> {

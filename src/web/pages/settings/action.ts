@@ -66,7 +66,10 @@ function head(visit: Visit, action: Action): Html {
   const { may, here, now } = visit;
   return pageHead({
     title: html`<bdi>${action.name}</bdi>`,
-    state: [tag(action.type === "env" ? "of environments" : "of flows"), action.is_failing && tag("failing", "alert")],
+    state: [
+      tag(action.type === "env" ? "environment action" : "flow action"),
+      action.is_failing && html`<span class="badge wait">${icon("alert")}failing</span>`,
+    ],
     meta: [
       html`created ${time(action.created_at, now)} by <bdi>${action.created_by}</bdi>`,
       html`changed ${time(action.last_modified_at, now)}`,

@@ -5,9 +5,10 @@ import { getOrganization } from "../../../api/accounts/organizations.ts";
 import type { Role } from "../../../domain/access.ts";
 import { AppError, invalid } from "../../../errors.ts";
 import { icon } from "../../components/icon.ts";
+import { emailAddress } from "../../components/identifier.ts";
 import { linkButton, nameCell, reasonsBox } from "../../components/layout.ts";
 import { pageFrom, renderList } from "../../components/list-page.ts";
-import { count, tag } from "../../components/state.ts";
+import { tag } from "../../components/state.ts";
 import { time } from "../../components/time.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
@@ -106,9 +107,9 @@ async function memberList(visit: Visit): Promise<Html> {
       query: { search: (query.get("search") ?? "").trim().slice(0, MAX_SEARCH_CHARS) || null },
     })),
     filters: isShared ? [{ kind: "search", name: "search", label: "Search by name or e-mail" }] : [],
-    head: (_visit, total) => ({
+    head: () => ({
       id: "h-members",
-      title: html`Members ${total !== null && count(total)}`,
+      title: "Members",
       more: add,
       foot: !isShared && "A personal organization has its user as the only member.",
     }),
@@ -132,7 +133,7 @@ function memberRow(visit: Visit, member: Member, isShared: boolean): Html {
     href: null,
     name: html`<bdi>${member.display_name}</bdi>`,
     after: member.user === user.name && tag("you"),
-    sub: html`<bdi>${member.user}</bdi>${member.email && html`<bdi>${member.email}</bdi>`}`,
+    sub: html`<bdi>${member.user}</bdi>${member.email && emailAddress(member.email)}`,
     mark: icon("person"),
   });
   const of = html`<span class="vh"> of ${member.display_name}</span>`;

@@ -156,7 +156,7 @@ function ruleRow({ here, to, org }: Visit, rule: RetentionRuleItem): Html {
       ? html`<span class="t-name">The organization</span><div class="sub">every flow without a rule of its own</div>`
       : html`<a class="t-name" href="${to.flow(flow)}"><bdi>${flow}</bdi></a><div class="sub">flow</div>`;
   const of = html`<span class="vh"> the rule of ${what}</span>`;
-  return html`<tr><td class="lead">${name}</td>
+  return html`<tr><td class="full">${name}</td>
 <td class="r num" data-l="Files after">${days(rule.evidence_after_days)}</td>
 <td class="r num" data-l="Trails after">${days(rule.trails_after_days)}</td><td class="r"><span class="row-actions"><a
 class="btn btn-s" href="${here({ ask: "rule", flow })}">Change${of}</a><a class="btn btn-s btn-danger"

@@ -131,7 +131,7 @@ function describe(visit: Visit, account: Account): Html {
     label: "Description",
     value: account.description,
     of: updateServiceAccount,
-    hint: html`Created ${time(account.created_at, visit.now)}`,
+    hint: "What uses it",
   })}${
     isAdmin &&
     selectField(visit, {
@@ -146,6 +146,7 @@ function describe(visit: Visit, account: Account): Html {
   return card({
     id: "h-describe",
     title: "About this account",
+    note: html`created ${time(account.created_at, visit.now)}`,
     more: visit.may(listAuditLog) && historyLink(visit, account.name),
     body: padded(formOf(visit, { name: "describe", submit: "Save", isSecondary: true, fields })),
   });

@@ -94,9 +94,9 @@ async function showList(visit: Visit): Promise<Content> {
       );
     },
     filters: [{ kind: "search", name: "search", label: "Search by name or description" }],
-    head: (_visit, total) => ({
+    head: () => ({
       id: "h-accounts",
-      title: html`Service accounts ${total !== null && count(total)}`,
+      title: "Service accounts",
       more: create && html`<span class="right">${create}</span>`,
     }),
     columns: [

@@ -150,28 +150,21 @@ class="vh"> ${name}</span></a></span>`,
 }
 
 function sonarFields(visit: Visit, settings: Readonly<Record<string, string>>): Html {
-  const text = (name: "flow_prefix" | "flow_suffix", label: string): Html =>
-    textField(visit, {
-      form: "put_sonar",
-      name,
-      label,
-      value: settings[name] ?? "",
-      of: putInboundWebhook,
-      hint: "Letters, digits and - _ . ~",
-    });
+  const text = (name: "flow_prefix" | "flow_suffix", { label, hint }: { label: string; hint: string }): Html =>
+    textField(visit, { form: "put_sonar", name, label, value: settings[name] ?? "", of: putInboundWebhook, hint });
   return html`${selectField(visit, {
     form: "put_sonar",
     name: "flow_name",
-    label: "Flow of analyses that name none",
+    label: "Flow, where an analysis names none",
     value: settings["flow_name"] ?? "key",
     choices: [
       { value: "key", text: "Named after the key of the project" },
       { value: "name", text: "Named after the project" },
     ],
-  })}<div class="form-pair">${text("flow_prefix", "Name of the flow begins with")}${text(
-    "flow_suffix",
-    "Ends with",
-  )}</div>`;
+  })}<div class="form-pair">${text("flow_prefix", {
+    label: "Put before this name",
+    hint: "With sonar- the flow of the project shop is sonar-shop",
+  })}${text("flow_suffix", { label: "Put after it", hint: "Letters, digits and - _ . ~" })}</div>`;
 }
 
 function askRotate(visit: Visit, { kind, name }: Kind): Html {
