@@ -213,7 +213,7 @@ test("every tab reads well with and without anything in it", async () => {
   const bare = world.environment(at);
   for (const tab of ["running", "events", "log", "policies", "deployments", "settings"])
     await show(path(`/${bare}?tab=${tab}`));
-  assert.match(await show(path(`/${bare}?tab=diff`)), "len(snapshots) == 0");
+  assert.match(await show(path(`/${bare}?tab=diff`)), `${bare} has no snapshot yet.`);
 });
 
 test("two snapshots of any environments are compared, and mistakes are shown at the form", async () => {
@@ -227,6 +227,25 @@ test("two snapshots of any environments are compared, and mistakes are shown at 
   assert.match(visibleText(wrong), "Write an environment, alone or followed by #12, ~1,");
   assert.match(wrong.text, `<option value="${name}" selected>`);
   assert.match(wrong.text, 'value="~9"');
+  for (const [left, right, field, words] of [
+    [`${name}~9`, name, "left", `There is no snapshot '${name}~9': ${name} has 2 snapshots.`],
+    [name, `${other.name}#9`, "right", `There is no snapshot '${other.name}#9': ${other.name} has 2 snapshots.`],
+    [name, "nowhere", "right", `There is no environment 'nowhere' in ${at.org}.`],
+  ] as const) {
+    const page = await admin.get(`/${at.org}/env-diff?${new URLSearchParams({ left, right })}`);
+    const [, message = ""] = new RegExp(`id="${field}-error">([\\s\\S]*?)</p>`).exec(page.text) ?? [];
+    assert.is(visibleText({ text: message }), words);
+    assert.is(page.text.match(/aria-invalid="true"/g)?.length, 1, words);
+  }
+  const gone = await admin.get(path(`/${name}/9`));
+  assert.is(gone.status, 404);
+  assert.match(visibleText(gone), `There is no snapshot '${name}#9': ${name} has 2 snapshots. Search`);
+  const odd = await admin.get(path(`/${name}/nonsense`));
+  assert.is(odd.status, 400);
+  assert.match(
+    visibleText(odd),
+    /A part of it has another form than this page expects: snapshot expression: Write an env/,
+  );
 });
 
 test("each side of a comparison has a field for its environment and one for the moment", async () => {

@@ -59,11 +59,11 @@ test("what is not there is said in one way, whatever the operation says", () => 
     ],
     [
       "Org: 'acme'. Snapshot 'prod#9' resolves to 'prod#9'. len(snapshots) == 3. Indexes are 1-based",
-      "There is no snapshot #9 of 'prod': the newest is #3.",
+      "There is no snapshot 'prod#9': prod has 3 snapshots.",
     ],
     [
       "Org: 'acme'. Snapshot 'prod~1' resolves to 'prod#-1'. len(snapshots) == 0. Indexes are 1-based",
-      "There is no snapshot #-1 of 'prod': there is none.",
+      "There is no snapshot 'prod~1': prod has no snapshot yet.",
     ],
     [
       "Org: 'acme'. Snapshot 'prod#3' has no artifact with fingerprint 'abc'",

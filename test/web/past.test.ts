@@ -161,8 +161,8 @@ test("the tabs of an environment have what was stored until then", async () => {
   pass(10 * 86_400);
   given.browser = await signIn(server, `${given.at.org}-admin`);
   assert.match(await tab("events", "&days=1"), /started in #1/, "a period counts back from the moment");
-  assert.match(await tab("diff"), "len(snapshots) == 1");
-  assert.match(await tab("diff", "&left=production%231&right=production%232"), "len(snapshots) == 1");
+  assert.match(await tab("diff"), "production has 1 snapshot.");
+  assert.match(await tab("diff", "&left=production%231&right=production%232"), "production has 1 snapshot.");
   assert.match(await tab("diff", "&left=production%231&right=production"), /#1 .*No verdict|Same|no change/i);
   assert.match(await tab("deployments"), "No deployments in the last 30 days");
   for (const name of ["events", "log", "diff", "deployments"])

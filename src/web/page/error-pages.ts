@@ -6,13 +6,19 @@ import type { IconName } from "../components/icon.ts";
 import type { AppError, ErrorCode } from "../../errors.ts";
 import { html } from "../html.ts";
 import { STATUS_BY_ERROR } from "../../http/response.ts";
-import { inWords } from "./field-words.ts";
+import { inWords, isMissingSnapshot } from "./field-words.ts";
 import type { Content, Visit } from "./page.ts";
 
 type Place = Pick<Visit, "org" | "to" | "path" | "role">;
 type Words = { title: string; text(error: AppError, visit: Place): string; icon: IconName };
 
 const sentence = ({ message }: AppError): string => inWords(message);
+
+/** Searching for a name finds no snapshot. */
+const whatIsMissing = (error: AppError): string =>
+  isMissingSnapshot(error.message)
+    ? sentence(error)
+    : `${sentence(error)} It may have been renamed or archived: search for a part of its name.`;
 
 const WORDS: Readonly<Partial<Record<ErrorCode, Words>>> = {
   forbidden: {
@@ -26,10 +32,15 @@ const WORDS: Readonly<Partial<Record<ErrorCode, Words>>> = {
   },
   not_found: {
     title: "This does not exist",
-    text: (error) => `${sentence(error)} It may have been renamed or archived: search for a part of its name.`,
+    text: whatIsMissing,
     icon: "search",
   },
-  invalid: { title: "This address is not valid", text: sentence, icon: "alert" },
+  invalid: {
+    title: "This address is not valid",
+    text: (error) =>
+      error.fields === null ? sentence(error) : "A part of it has another form than this page expects:",
+    icon: "alert",
+  },
   conflict: { title: "This was changed meanwhile", text: sentence, icon: "sync" },
   gone: { title: "This was removed", text: sentence, icon: "archive" },
   too_large: { title: "This is too large", text: sentence, icon: "alert" },

@@ -28,6 +28,10 @@ const PATTERNS: ReadonlyMap<string, string> = new Map([
   [names.COMMIT_SHA, "A commit has 40 digits and letters from a to f. Copy the whole of it."],
 ]);
 
+/** A snapshot that does not exist, by its expression (messages). */
+const SNAPSHOT = /^Org: '[^']*'\. Snapshot '([\s\S]*)' resolves to '([^'#]*)#-?\d+'\. len\(snapshots\) == (\d+)\. /;
+const snapshots = (count: string): string => `${count} ${count === "1" ? "snapshot" : "snapshots"}`;
+
 type Rule = readonly [pattern: RegExp, words: (group: string, second: string, third: string) => string];
 
 const MISSING = "Fill this in.";
@@ -76,9 +80,9 @@ const RULES: readonly Rule[] = [
     (key, value, flow) => `There is no artifact with the ${key} '${value}' in flow '${flow}'.`,
   ],
   [
-    /^Org: '[^']*'\. Snapshot '[\s\S]*' resolves to '([^'#]*)#(-?\d+)'\. len\(snapshots\) == (\d+)\./,
-    (place, number, count) =>
-      `There is no snapshot #${number} of '${place}': ${count === "0" ? "there is none" : `the newest is #${count}`}.`,
+    SNAPSHOT,
+    (expression, place, count) =>
+      `There is no snapshot '${expression}': ${place} has ${count === "0" ? "no snapshot yet" : snapshots(count)}.`,
   ],
   [
     /^Org: '[^']*'\. Snapshot '([^'#]*)#(\d+)' has no artifact with fingerprint '([^']*)'$/,
@@ -89,6 +93,9 @@ const RULES: readonly Rule[] = [
     (kind) => `There is no such ${NOUNS[kind] ?? kind.toLowerCase()}.`,
   ],
 ];
+
+/** Whether a message says that a snapshot does not exist. */
+export const isMissingSnapshot = (message: string): boolean => SNAPSHOT.test(message);
 
 /** Nouns that keep their capitals, or have another word. */
 const NOUNS: Readonly<Record<string, string>> = {

@@ -7,6 +7,7 @@ import type { AnswerOf } from "../../../http/in-process.ts";
 import { problemBox } from "../../components/forms.ts";
 import { empty } from "../../components/layout.ts";
 import { pageOf } from "../../components/lists.ts";
+import { inWords } from "../../page/field-words.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
@@ -81,12 +82,23 @@ async function compare({ call, query, moment }: Visit, { left, right }: Sides): 
     });
   } catch (error) {
     if (!(error instanceof AppError) || (error.code !== "invalid" && error.code !== "not_found")) throw error;
-    const { snappish1, snappish2 } = error.fields ?? {};
+    if (error.fields === null) return missingSide(error.message, { left, right });
+    const { snappish1, snappish2 } = error.fields;
     return {
       problems: { ...(snappish1 ? { left: snappish1 } : {}), ...(snappish2 ? { right: snappish2 } : {}) },
-      message: error.fields ? null : `${error.message}.`,
+      message: null,
     };
   }
+}
+
+/** What does not exist, at the side that names it; above the comparison where neither does. */
+function missingSide(message: string, sides: Sides): Refusal {
+  const name = (["left", "right"] as const).find((side) =>
+    [sides[side].environment, sides[side].expression].some((named) => message.includes(`'${named}'`)),
+  );
+  return name === undefined
+    ? { problems: {}, message: inWords(message) }
+    : { problems: { [name]: message }, message: null };
 }
 
 /** Other moments of the same environments. */
