@@ -267,6 +267,7 @@ export const PAGES: readonly PhotographedPage[] = [
   { name: "env-diff-logical", path: "/acme/env-diff?left=production~1&right=production" },
   { name: "env-diff-edge", path: "/edge/env-diff?left=one-artifact&right=markup" },
   { name: "env-diff-two", path: "/acme/env-diff?left=staging&right=production-eu" },
+  { name: "env-diff-wrong", path: "/acme/env-diff?left=nowhere&right=production-eu" },
 
   { name: "artifacts", path: "/acme/artifacts" },
   { name: "artifacts-fresh", path: "/fresh/artifacts" },
@@ -275,6 +276,8 @@ export const PAGES: readonly PhotographedPage[] = [
   { name: "attestations-nothing-matches", path: "/acme/attestations?name=nothing-like-this" },
   { name: "attestations-other-time", path: "/acme/attestations?name=unit-tests&to=2026-01-01&match=exact" },
   { name: "attestations-regex", path: "/acme/attestations?name=%28&match=regex" },
+  { name: "attestations-wrong", path: "/acme/attestations?is_compliant=maybe&from=2026-02-30" },
+  { name: "environments-wrong", path: "/acme/environments?state=broken&type=VM" },
   { name: "artifacts-filtered", path: "/acme/artifacts?flow=backend-api" },
   { name: "artifacts-failing", path: "/acme/artifacts?state=NON-COMPLIANT&search=api" },
   { name: "artifacts-edge", path: "/edge/artifacts" },

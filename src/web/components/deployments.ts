@@ -137,7 +137,7 @@ export function leadTimeCard(deployments: readonly Start[], total: number): Html
   const among = total > deployments.length ? ` among the latest ${deployments.length} deployments` : "";
   const known = `of ${plural(times.length, "first start")}${among}`;
   const build = medianOf(builds);
-  const finding = `Half ${known} came at most ${half} after the commit, nine of ten at most ${slow}, the slowest ${slowest}`;
+  const finding = `Half ${known} came at most ${half} after the commit, nine of ten at most ${slow}`;
   const none = html`<span class="muted">–</span>`;
   return card({
     id: "h-lead",
@@ -149,7 +149,7 @@ export function leadTimeCard(deployments: readonly Start[], total: number): Html
         { label: "Nine of ten within", value: median === null ? none : slow },
         { label: "Slowest", value: median === null ? none : slowest },
         { label: `${BUILD_TIME}, median`, value: build === null ? none : formatSpan(build) },
-      ])}${median !== null && distribution(times, finding)}`,
+      ])}${median !== null && distribution(times, `${finding}, the slowest ${slowest}`)}`,
     ),
   });
 }

@@ -215,11 +215,9 @@ function filterField({ query, here }: Pick<Visit, "query" | "here">, item: Filte
       problem,
     );
   if (item.kind === "day") {
-    // The address may have a time of that day.
-    const input = html`<input class="field" type="date" name="${name}" value="${value.slice(0, 10)}"${invalid(
-      name,
-      problem,
-    )}>`;
+    // The address may have a time of that day. A browser shows no other text, and complains about it.
+    const day = problem === undefined ? value.trim().slice(0, 10) : "";
+    const input = html`<input class="field" type="date" name="${name}" value="${day}"${invalid(name, problem)}>`;
     return withProblem(html`<label class="filter-label">${label}${input}</label>`, name, problem);
   }
   if (item.kind === "text") {
