@@ -23,6 +23,9 @@ import { openEvidence, resolveEvidencePlace, withDataReadOnly } from "./data-dir
 import { CommandError, EXIT, escapeLine, reportProblems } from "./framework.ts";
 import type { Command, Io } from "./framework.ts";
 
+/** The most that an operator can allow with --rego-memory. */
+const MAX_REGO_MEMORY_BYTES = 2 * 1024 ** 3;
+
 type Args = Parameters<Command["run"]>[0];
 type Access = Awaited<ReturnType<typeof resolveEvidenceAccess>>;
 /** What is asked about: an evaluation, or the one that made a decision. */
@@ -123,6 +126,8 @@ async function replay(
       : null;
   const engine = createRegoEngine({
     ...REGO_LIMITS,
+    // A completed one fitted into what its server allowed, which may have been more than the default.
+    ...(row.status === "completed" ? { memoryBytes: MAX_REGO_MEMORY_BYTES } : {}),
     threads: 1,
     keepsReady: false,
     idleMs: 300_000,

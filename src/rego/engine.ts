@@ -177,7 +177,7 @@ const SUBJECTS: Readonly<Record<EngineCall, string>> = {
 };
 
 function describeProblem({ problem, lastWords }: EngineFailure, { name, memoryBytes }: Texts): string {
-  if (problem === "memory") return `${SUBJECTS[name]} needed more than ${memoryBytes >> 20} MiB of memory`;
+  if (problem === "memory") return `${SUBJECTS[name]} needed more than ${memoryBytes / 2 ** 20} MiB of memory`;
   if (problem === "stack") return `${SUBJECTS[name]} nested or called functions too deeply`;
   return `${SUBJECTS[name]} ended the engine: ${lastWords}`;
 }

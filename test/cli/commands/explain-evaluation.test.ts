@@ -78,6 +78,34 @@ test("a replay has the same result, random values included", async () => {
   assert.equal([json.id, json.replay.engine, json.replay.differences], [body.id, body.engine, []]);
 });
 
+test("a replay of what an operator allowed more memory than the default has the same result", async () => {
+  const home = mkdtempSync(join(tmpdir(), "assay-explain-"));
+  const large = await startServer({ directory: home, rego: { regoMemory: 1 << 30 } });
+  try {
+    const client = regoClient(large);
+    const at = await client.world();
+    const source = [
+      "package p",
+      "default allow := false",
+      'block := concat("", ["0123456789abcdef" | some _ in numbers.range(1, 1024)])',
+      'large := concat("", [block | some _ in numbers.range(1, 1024)])',
+      'allow if endswith(concat("", [large | some _ in numbers.range(1, 16)]), "f")',
+    ].join("\n\n");
+    const created = await client.evaluate(at, {
+      context: { trails: at.trails },
+      policy: { files: { "p.rego": source } },
+    });
+    const { status, result } = await client.ended(at, created.body.id);
+    assert.equal({ status, result }, { status: "completed", result: { allow: true, violations: [] } });
+    const { code, out, err } = await cli(["explain", "evaluation", created.body.id, "--replay", "--data", home]);
+    assert.equal({ code, err }, { code: 0, err: "" });
+    assert.match(out, /\nreplay {6}the same result\n$/);
+  } finally {
+    await large.stop();
+    rmSync(home, { recursive: true, force: true });
+  }
+});
+
 test("a replay with another result is told, with the engines", async () => {
   const { body } = await decided();
   server.db.prepare("UPDATE rego_evaluations SET allow = 1, engine = 'opa 0.1' WHERE public_id = ?").run(body.id);
