@@ -147,7 +147,7 @@ test("a decision on an artifact counts for it, and an inline policy says so", as
   assert.is(record["attestation_data"].evaluation.policy.source, "inline");
 });
 
-test("a decision counts as any other: in slots, in policies, and for its control in the version of then", async () => {
+test("a decision counts as any other, for the version of its control at that moment", async () => {
   const at = await world();
   const flow = await server.given.flow(at, {
     template: "version: 1\ntrail:\n  artifacts:\n    - name: app\n      attestations: [{name: gate, type: decision}]\n",
