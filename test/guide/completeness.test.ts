@@ -15,6 +15,8 @@ import { tokenize } from "../../src/domain/policy/lexer.ts";
 import { COMPARISONS, RESERVED } from "../../src/domain/policy/parser.ts";
 import { ATTESTATION_TYPES, POLICY_SCHEMA, SCHEMA_URL } from "../../src/domain/policy/schema.ts";
 import { MAX_BUNDLE_BYTES, MAX_BUNDLE_FILES } from "../../src/domain/rego/bundle.ts";
+import { MAX_INPUT_BYTES } from "../../src/contract/evaluation-input.ts";
+import { MAX_PARAMS_BYTES, MAX_PARAMS_DEPTH } from "../../src/domain/rego/params.ts";
 import { REGO_LIMITS } from "../../src/rego/engine.ts";
 import { ROOT } from "../rules/source.ts";
 import { readDocument } from "../rules/documentation.ts";
@@ -225,6 +227,8 @@ test("the page rego names every kind of failure, every limit, and what policies 
   for (const limit of [
     `${MAX_BUNDLE_FILES} files and ${MAX_BUNDLE_BYTES.toLocaleString("en")} bytes`,
     `${timeMs / 1_000} seconds and ${memoryBytes / 2 ** 20} MiB`,
+    `an input ${MAX_INPUT_BYTES / 2 ** 20} MB`,
+    `parameters ${MAX_PARAMS_BYTES.toLocaleString("en")} bytes and ${MAX_PARAMS_DEPTH} levels`,
   ])
     assert.ok(page.includes(limit), limit);
   assert.ok(page.split("\n").length <= 121);

@@ -34,6 +34,7 @@ export const WRITING_PAGES = [
   "actions",
   "kubernetes-jobs",
   "rego",
+  "rego-decisions",
   "rego-recipes",
 ] as const;
 

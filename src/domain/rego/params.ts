@@ -1,8 +1,8 @@
 /** The parameters of a Rego evaluation: their limits (newer-clients 6.6). */
 
-const MAX_PARAMS_BYTES = 262_144;
+export const MAX_PARAMS_BYTES = 262_144;
 /** Deep nesting would exhaust the stack of the engine. */
-const MAX_PARAMS_DEPTH = 100;
+export const MAX_PARAMS_DEPTH = 100;
 
 /**
  * Why parameters are refused; null for those within the limits.
