@@ -110,8 +110,8 @@ ${found.length > 0 && html`<div data-editor-fallback>${markedSource(text, found)
   error !== null && html`<p class="field-error">${icon("alert-fill", "12")}${error}</p>`
 }<div class="card-f"><span class="row" data-editor-marks>${found.map(positionLink)}</span><span
 class="right" id="editor-hint">${options.language}</span></div></section>
-${below}${formButtons(buttons)}</div>
-<div class="editor-side">${result}</div></div></form>`;
+${below}</div>
+<div class="editor-side">${result}</div>${formButtons(buttons)}</div></form>`;
 }
 
 /** The script switches the button that stores the text off while the text has errors. */
