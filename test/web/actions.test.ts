@@ -239,6 +239,10 @@ test("a test message is sent, a message that failed is sent again, a delivered o
   assert.is(refused.status, 400);
   for (const query of ["state=nonsense", "after=nonsense", "done=nonsense"])
     assert.is((await at.browser.get(`${path}?${query}`)).status, 200, query);
+  assert.match(
+    visibleText(await at.browser.get(`${path}?state=nonsense`)),
+    "“nonsense” is not one of the choices, so nothing is filtered by it.",
+  );
 });
 
 test("an action is deleted after a question", async () => {

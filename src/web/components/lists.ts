@@ -195,6 +195,10 @@ function problemOf(item: Filter, value: string): string | undefined {
     : `${repeated} is not one of the choices, so nothing is filtered by it.`;
 }
 
+/** What is wrong with a filter whose choices do not stand among other filters; null for nothing. */
+export const filterProblem = ({ query }: Pick<Visit, "query">, item: Filter): Html | null =>
+  errorOf(item.name, problemOf(item, query.get(item.name) ?? ""));
+
 /** A field, with what is wrong below it. */
 const withProblem = (field: Html, name: string, problem: string | undefined): Html =>
   problem === undefined ? field : html`<span class="filter-field">${field}${errorOf(name, problem)}</span>`;

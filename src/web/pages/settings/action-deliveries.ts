@@ -4,8 +4,8 @@ import { listActionDeliveries, retryActionDelivery } from "../../../api/notifica
 import { AppError } from "../../../errors.ts";
 import { formOf, hiddenField, withoutRefusal } from "../../components/forms.ts";
 import { icon } from "../../components/icon.ts";
-import { card, empty, nameCell, table } from "../../components/layout.ts";
-import { pager } from "../../components/lists.ts";
+import { card, empty, nameCell, padded, table } from "../../components/layout.ts";
+import { filterProblem, pager } from "../../components/lists.ts";
 import { tag } from "../../components/state.ts";
 import { time } from "../../components/time.ts";
 import { html } from "../../html.ts";
@@ -38,12 +38,16 @@ export async function deliveryCard(visit: Visit, params: ActionPath): Promise<Ht
         state === chosen.state && html` aria-current="true"`
       }>${text}</a>`,
   );
+  const all = STATES.map(({ state, text }) => ({ value: state ?? "", text, count: null }));
+  const problem = filterProblem(visit, { kind: "state", name: "state", label: "State", choices: all });
   return html`${card({
     id: "h-deliveries",
     title: "Deliveries",
     note: "newest first",
     more: html`<span class="btn-group right" role="group" aria-label="State of deliveries">${choices}</span>`,
-    body: deliveries.length === 0 ? nothing(chosen.state !== null) : deliveryTable(visit, deliveries),
+    body: html`${problem && padded(problem)}${
+      deliveries.length === 0 ? nothing(chosen.state !== null) : deliveryTable(visit, deliveries)
+    }`,
     foot: "Delivered messages are kept for 30 days.",
   })}${pager(visit, { next })}`;
 }
