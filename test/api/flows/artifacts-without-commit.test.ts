@@ -125,6 +125,10 @@ test("annotations are any JSON object, and are returned as they were sent", asyn
   const annotations = { "build.command": "make", seconds: 12.5, nested: { a: [1, null, true] }, none: null, "": "x" };
   const fingerprint = await report(at, { annotations });
   assert.equal((await read(at, fingerprint)).annotations, annotations);
+  // The longest command of a build that the CLI sends (newer-clients 1).
+  const command = { build_command: "x".repeat(65_536), build_duration_seconds: 12.5 };
+  const built = await report(at, { annotations: command });
+  assert.equal((await read(at, built)).annotations, command);
   for (const wrong of [["a"], "text", 5]) {
     const body = { fingerprint, filename: "a", build_url: "x", commit_url: "x", annotations: wrong };
     const { status, body: refusal } = await server.call("POST", `/artifacts/${at.org}/${at.flow}`, {

@@ -78,6 +78,24 @@ test("a replay has the same result, random values included", async () => {
   assert.equal([json.id, json.replay.engine, json.replay.differences], [body.id, body.engine, []]);
 });
 
+test("a backup has all that a replay needs", async () => {
+  const { body } = await decided();
+  const elsewhere = mkdtempSync(join(tmpdir(), "assay-explain-"));
+  try {
+    const [file, restored] = [join(elsewhere, "backup.tar"), join(elsewhere, "data")];
+    const made = await cli(["backup", file, "--data", directory]);
+    assert.is(made.code, 0, made.err);
+    const back = await cli(["restore", file, "--data", restored]);
+    assert.is(back.code, 0, back.err);
+    const { code, out } = await cli(["explain", "evaluation", body.id, "--replay", "--data", restored]);
+    assert.is(code, 0);
+    assert.is(out, (await explain("evaluation", body.id, "--replay")).out);
+    assert.match(out, /\nreplay {6}the same result\n$/);
+  } finally {
+    rmSync(elsewhere, { recursive: true, force: true });
+  }
+});
+
 test("a replay of what an operator allowed more memory than the default has the same result", async () => {
   const home = mkdtempSync(join(tmpdir(), "assay-explain-"));
   const large = await startServer({ directory: home, rego: { regoMemory: 1 << 30 } });
