@@ -18,6 +18,7 @@ import type { FileProblem } from "../domain/policy/diagnostics.ts";
 import type { DraftPreview, PreviewQuestion } from "../store/environments/change-previews.ts";
 import type { ChangePreview } from "../store/environments/preview-results.ts";
 import type { StartPreview, StartQuestion } from "../store/environments/start-previews.ts";
+import type { TemplatePreview, TemplateQuestion } from "../store/flows/template-previews.ts";
 import type { AttestationTypes } from "../workers/sandbox/attestation-types.ts";
 import type { InputTask, PackedInput } from "../contract/evaluation-input.ts";
 import type { RegoDocuments } from "../rego/documents.ts";
@@ -138,6 +139,8 @@ export type PolicyPreviewer = {
   preview(lane: string, task: PreviewTask): Promise<DraftPreview & { warnings: FileProblem[] }>;
   /** What a change would turn. @throws AppError as preview */
   previewChange(lane: string, question: PreviewQuestion): Promise<ChangePreview>;
+  /** What the next trails of a flow would be under a valid template. @throws AppError as preview */
+  previewTemplate(lane: string, question: TemplateQuestion): Promise<TemplatePreview>;
   /** In which environments an artifact would fail. @throws AppError as preview */
   previewStart(lane: string, question: StartQuestion): Promise<StartPreview>;
   /** The warnings of a valid template. @throws AppError as preview */

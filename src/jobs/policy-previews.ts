@@ -17,6 +17,8 @@ import type { Store } from "../store/index.ts";
 import type { DraftPreview, PreviewQuestion } from "../store/environments/change-previews.ts";
 import type { ChangePreview, PreviewBounds } from "../store/environments/preview-results.ts";
 import type { StartBounds, StartPreview, StartQuestion } from "../store/environments/start-previews.ts";
+import { MAX_NEXT_TRAILS } from "../store/flows/template-previews.ts";
+import type { TemplateBounds, TemplatePreview, TemplateQuestion } from "../store/flows/template-previews.ts";
 import { DeadlineError, PoolClosedError, QueueFullError, WorkerDiedError } from "../workers/pool.ts";
 import type { Pool } from "../workers/pool.ts";
 
@@ -39,12 +41,12 @@ type TemplateTask = { organization: Organization; template: string };
 type Warnings = { warnings: FileProblem[] };
 type PolicyResult = DraftPreview & Warnings;
 
-export type PreviewTask = PolicyTask | TemplateTask | PreviewQuestion | StartQuestion;
-export type PreviewResult = PolicyResult | Warnings | ChangePreview | StartPreview;
+export type PreviewTask = PolicyTask | TemplateTask | PreviewQuestion | StartQuestion | TemplateQuestion;
+export type PreviewResult = PolicyResult | Warnings | ChangePreview | StartPreview | TemplatePreview;
 export type PreviewPool = Pool<PreviewTask, PreviewResult>;
 
 /** What a task reads. */
-type PreviewStore = Pick<Store, "changePreviews" | "startPreviews" | "organizationNames">;
+type PreviewStore = Pick<Store, "changePreviews" | "startPreviews" | "templatePreviews" | "organizationNames">;
 
 /** Far more than people look through; together they keep an answer below two megabytes. */
 const BOUNDS: Omit<PreviewBounds, "isOver"> = {
@@ -82,6 +84,7 @@ function listWarnings(
 export function runPreview(store: PreviewStore, task: PreviewTask): PreviewResult {
   if ("policy" in task) return evaluateDraft(store, task);
   if ("fingerprint" in task) return store.startPreviews.preview(task, startBounds());
+  if ("draft" in task) return store.templatePreviews.preview(task, templateBounds());
   if (!("change" in task)) return compareTemplate(store, task);
   return store.changePreviews.preview(task, boundsFromNow());
 }
@@ -92,6 +95,14 @@ const MAX_CAUSES = 20;
 const startBounds = (): StartBounds => ({
   environments: MAX_STARTS,
   causes: MAX_CAUSES,
+  isOver: isOverAfter(MAX_EVALUATION_MS),
+});
+
+/** Trails of a flow that are looked at for those that have its template. */
+const MAX_SEARCHED_TRAILS = 1_000;
+const templateBounds = (): TemplateBounds => ({
+  trails: MAX_NEXT_TRAILS,
+  searched: MAX_SEARCHED_TRAILS,
   isOver: isOverAfter(MAX_EVALUATION_MS),
 });
 
@@ -146,6 +157,10 @@ export function createPolicyPreviewer({ store, pool }: { store: Store; pool: Pre
      */
     previewChange: async (lane: string, question: PreviewQuestion): Promise<ChangePreview> =>
       (await run(lane, question, "Look at the environment after the change instead")) as ChangePreview,
+
+    /** What the next trails of a flow would be under a valid template. @throws AppError as preview */
+    previewTemplate: async (lane: string, question: TemplateQuestion): Promise<TemplatePreview> =>
+      (await run(lane, question, "Send a shorter template")) as TemplatePreview,
 
     /** In which environments an artifact would fail. @throws AppError as preview */
     async previewStart(lane: string, question: StartQuestion): Promise<StartPreview> {

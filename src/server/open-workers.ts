@@ -345,6 +345,10 @@ function readingOwnFiles({ policyPreviews, packages, answerReader }: FileReaders
         ensureOwnFiles();
         return policyPreviews.previewChange(lane, question);
       },
+      async previewTemplate(lane, question) {
+        ensureOwnFiles();
+        return policyPreviews.previewTemplate(lane, question);
+      },
       async compareTemplate(lane, task) {
         ensureOwnFiles();
         return policyPreviews.compareTemplate(lane, task);

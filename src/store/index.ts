@@ -82,6 +82,7 @@ import { staleArtifactStore } from "./environments/stale-artifacts.ts";
 import { policySubjectStore } from "./flows/policy-subjects.ts";
 import { templateStore } from "./flows/templates.ts";
 import { trailStore } from "./flows/trails.ts";
+import { templatePreviewStore } from "./flows/template-previews.ts";
 import { verdictCauseStore } from "./environments/verdict-causes.ts";
 import { triggerStore } from "./notifications/triggers.ts";
 import { unknownInputStore } from "./accounts/unknown-inputs.ts";
@@ -125,6 +126,7 @@ export function openStore(db: Db, sources: SchemaSources) {
   const sameNames = sameNameStore(db);
   const facts = complianceFactStore(db, { attestations, flows });
   const trails = trailStore(db, sources, changes);
+  const verdictCauses = verdictCauseStore({ records, policies, flows, trails });
   const notificationTargets = notificationTargetStore(db);
   return {
     /** The name under which the membership history records the command line: `operator (root)`. */
@@ -175,6 +177,13 @@ export function openStore(db: Db, sources: SchemaSources) {
       snapshots,
       trailEvaluation,
     }),
+    templatePreviews: templatePreviewStore(db, {
+      explain: verdictCauses.explainComputed,
+      evaluation: trailEvaluation,
+      flows,
+      templates,
+      trails,
+    }),
     regoPolicies: regoPolicyStore(db, sources),
     regoEvaluations: regoEvaluationStore(db, sources),
     regoDocuments: regoDocumentStore(db),
@@ -192,7 +201,7 @@ export function openStore(db: Db, sources: SchemaSources) {
     pastArtifacts: pastArtifactStore(db),
     periodChanges: periodChangeStore(db),
     snapshotPages: snapshotPageStore(db),
-    verdictCauses: verdictCauseStore({ records, policies, flows, trails }),
+    verdictCauses,
     snapshots,
     explanations: explanationStore(db, { environments, flows, policies, versions, records, snapshots, sameNames }),
     sameNames,

@@ -22,7 +22,7 @@ const click =
 
 /**
  * Sends a form of the page, which is shown again: it asks before it changes something, or is refused. Neither scripts
- * nor the browser stop what is wrong.
+ * nor the browser stop what is wrong. What is no field, such as the `do` of a button, is sent beside the fields.
  */
 const submit =
   (form: string, fields: Readonly<Record<string, string>>): Step =>
@@ -31,7 +31,12 @@ const submit =
     await page.evaluate(`(() => {
       const form = [...document.forms].find((one) => one.elements.namedItem("form")?.value === ${JSON.stringify(form)});
       const fields = Object.entries(${JSON.stringify(fields)});
-      for (const [name, value] of fields) form.elements.namedItem(name).value = value;
+      for (const [name, value] of fields) {
+        const field = form.elements.namedItem(name);
+        const isField = field !== null && !(field instanceof RadioNodeList);
+        if (isField) field.value = value;
+        else form.append(Object.assign(document.createElement("input"), { type: "hidden", name, value }));
+      }
       HTMLFormElement.prototype.submit.call(form);
     })()`);
     await sent;
@@ -88,6 +93,21 @@ export const OPENED: Readonly<Record<string, [path: string, step: Step]>> = {
   "refused-action": ["/acme/actions?ask=create", submit("put", { name: "" })],
   "refused-hold": ["/acme/settings/retention?ask=hold", submit("hold", { flow: "no-such-flow" })],
   "refused-type": ["/acme/attestation-types?ask=create", submit("create", { name: "a b" })],
+  "checked-template": [
+    "/acme/flows/backend-api?tab=template&ask=edit",
+    submit("template", {
+      do: "preview",
+      template_file: `version: 1
+trail:
+  attestations:
+    - { name: change-ticket, type: jira }
+  artifacts:
+    - name: backend-api
+      attestations:
+        - { name: unit-tests, type: junit }
+`,
+    }),
+  ],
   "refused-template": [
     "/acme/flows/backend-api?tab=template&ask=edit",
     submit("template", { template_file: "version: 9" }),

@@ -101,6 +101,10 @@ test("saving a template turns no verdict, as its editor says before and after a 
   };
   const checked = await browser.submitForm(editor, { ...change, do: "preview" });
   assert.match(visibleText(checked), words);
+  assert.match(
+    visibleText(checked),
+    /What the next trails would be If the newest trail began now, with .* reported to it: it would keep its verdict\./,
+  );
   const before = await checks();
   assert.is(before.status, "NON-COMPLIANT");
   assert.is((await browser.submitForm(editor, change)).status, 303);
@@ -110,6 +114,44 @@ test("saving a template turns no verdict, as its editor says before and after a 
     visibleText(await browser.get(path.replace("settings", "template"))),
     /name : new.* Trails that exist keep/,
   );
+});
+
+test("the check of a template says what the next trails would be, with links and causes", async () => {
+  const at = server.given.org();
+  const template = (...names: string[]) =>
+    `version: 1\ntrail:\n  attestations:\n${names.map((name) => `    - {name: ${name}, type: generic}\n`).join("")}`;
+  const flow = await server.given.flow(at, { template: template("tests") });
+  const browser = await signIn(server, `${at.org}-admin`);
+  const path = `/${at.org}/flows/${flow}?tab=template&ask=edit`;
+  const check = (...names: string[]) =>
+    browser.submitForm(path, { form: "template", do: "preview", template_file: template(...names) });
+  assert.match(
+    visibleText(await check("scan")),
+    /The flow has no trails yet, so there is nothing to try the template on/,
+  );
+  await server.given.trail(at, { flow, template: "version: 1" });
+  assert.match(
+    visibleText(await check("scan")),
+    /The trails of the flow have templates of their own, which they keep\./,
+  );
+  for (const [name, reported] of [
+    ["other", "scan"],
+    ...Array.from({ length: 8 }, (_, index) => [`release-${index}`, "tests"]),
+  ] as [string, string][])
+    await server.given.attestation(at, { flow, trail: await server.given.trail(at, { flow, name }), name: reported });
+  const checked = await check("scan");
+  assert.match(
+    visibleText(checked),
+    new RegExp(
+      "If the 9 newest trails began now, with this template and what was reported to them: 8 would fail , " +
+        "1 would pass \\. release-7 Compliant Incomplete scan is missing .* and 3 more " +
+        "Left out: 1 trail that has its own template\\.",
+    ),
+  );
+  assert.match(checked.text, `/${at.org}/flows/${flow}/trails/release-7"`);
+  assert.match(visibleText(await check("tests", "scan")), /: 8 would fail \. /);
+  const wrong = await browser.submitForm(path, { form: "template", do: "preview", template_file: "version: 9" });
+  assert.not.match(visibleText(wrong), "What the next trails would be");
 });
 
 test.run();

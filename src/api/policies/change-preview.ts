@@ -8,22 +8,23 @@ import { storedLabelOf } from "../../domain/attestation/kinds.ts";
 import { MAX_NAME_CHARS, TAG_KEY } from "../../domain/names.ts";
 import { formatArchivedName } from "../../domain/time.ts";
 import { json } from "../../http/operation.ts";
-import { CheckedByHandler, Closed, Message, Nullable, OneOf, named } from "../../http/schema.ts";
+import { CheckedByHandler, Closed, Message, Nullable, named } from "../../http/schema.ts";
 import { Fingerprint, MAX_TEXT_CHARS, MAX_URL_CHARS } from "../../contract/shapes.ts";
 import { MAX_TAGS } from "../../store/db/tags.ts";
+import { MAX_NEXT_TRAILS } from "../../store/flows/template-previews.ts";
 import type { PreviewedChange } from "../../store/environments/preview-hypotheses.ts";
 import { bindOverride } from "../attestations/record-attestation.ts";
 import { postOverride } from "../attestations/override.ts";
 import { operation } from "../context.ts";
 import type { ReadingContext } from "../context.ts";
-import { renameFlow } from "../flows/flows.ts";
+import { documentLane, renameFlow } from "../flows/flows.ts";
 import { requirePolicyIds } from "../filters.ts";
 import { OrgPath, NoQuery } from "../paths.ts";
 import { requireTagKeys } from "../tags.ts";
-import { previewLane } from "../uploads.ts";
+import { MAX_PREVIEWED_CHARS, previewLane } from "../uploads.ts";
 import { requireEnvironmentIds } from "./policy-preview.ts";
 import { writeCauses } from "./preview-causes.ts";
-import { PreviewStop, environmentPreviewFields } from "./preview-shapes.ts";
+import { NextTrailsPreview, PreviewStop, environmentPreviewFields, turnedTrail } from "./preview-shapes.ts";
 
 const MAX_NAMES = 100;
 
@@ -38,6 +39,7 @@ const ArtifactInEnvironment = named(
   Closed({ environment, artifact_fingerprint: Fingerprint }),
 );
 const flow_name = Type.String({ maxLength: MAX_NAME_CHARS, description: "Name of an active flow" });
+const template_file = Type.String({ maxLength: MAX_PREVIEWED_CHARS, description: "The text of its new template" });
 const { new_name } = renameFlow.body.schema.properties;
 const { attestation_name, artifact_fingerprint, new_compliance_status, original_attestation_type } =
   postOverride.body.schema.properties;
@@ -82,6 +84,7 @@ const CHANGES = {
   tag_flow: Type.Optional(TagsOfFlow),
   archive_flow: Type.Optional(named("ChangePreviewFlow", Closed({ flow_name }))),
   rename_flow: Type.Optional(named("ChangePreviewName", Closed({ flow_name, new_name }))),
+  edit_template: Type.Optional(named("ChangePreviewTemplate", Closed({ flow_name, template_file }))),
 };
 const ChangePreviewInput = named(
   "ChangePreviewInput",
@@ -94,15 +97,11 @@ const ChangePreviewResponse = named(
   Closed({
     trail: Nullable(
       Closed(
-        {
-          flow: Type.String(),
-          trail: Type.String(),
-          before: OneOf(["COMPLIANT", "NON-COMPLIANT", "INCOMPLETE"]),
-          after: OneOf(["COMPLIANT", "NON-COMPLIANT", "INCOMPLETE"]),
-        },
+        { flow: Type.String(), ...turnedTrail },
         { description: "The trail of an override; null for another change" },
       ),
     ),
+    next_trails: Nullable(NextTrailsPreview),
     environments: Type.Array(named("ChangePreviewEnvironment", Closed(environmentPreviewFields)), {
       description: "Those that the change is about: named in it, or in which an artifact of the trail or flow runs",
     }),
@@ -118,12 +117,13 @@ export const previewChange = operation({
   summary: "Preview a change without making it",
   description:
     "Says which verdicts a change would turn: policies of an environment, an allowlist entry, the override of an " +
-    "attestation, tags of a flow, its name, or its archiving. Running artifacts are evaluated as the next " +
-    "snapshot after the change will: policies and allowlists are re-evaluated at once, overrides, tags and names " +
-    "with the next report of an environment. The answer has at most 100 environments, 20,000 evaluated artifacts " +
-    "and 1,000 listed ones, and takes at most five seconds; `stopped` says what was left. Nothing is stored. A " +
-    "change that would be refused because it names something that does not exist is refused here, too. For a " +
-    "text of a policy, see `preview_policy`.",
+    "attestation, tags of a flow, its name, its archiving, or its template. Running artifacts are evaluated as the " +
+    "next snapshot after the change will: policies and allowlists are re-evaluated at once, overrides, tags and " +
+    "names with the next report of an environment. A template turns nothing at once, because trails keep the one " +
+    `that they began with: its preview evaluates the ${MAX_NEXT_TRAILS} newest trails as if they began again. The ` +
+    "answer has at most 100 environments, 20,000 evaluated artifacts and 1,000 listed ones, and takes at most five " +
+    "seconds; `stopped` says what was left. Nothing is stored. A change that would be refused because it names " +
+    "something that does not exist is refused here, too. For a text of a policy, see `preview_policy`.",
   permission: "policy:read",
   audit: null,
   origin: "assay",
@@ -139,15 +139,25 @@ export const previewChange = operation({
     params: { org: "acme" },
     body: { attach_policies: { environment: "production", policy_names: ["production"] } },
   },
-  prepare(context, { body }) {
+  async prepare(context, { body }) {
+    if (body.edit_template)
+      return { trail: null, environments: [], ...(await previewTemplateChange(context, body.edit_template)) };
     const question = { change: readChange(context, body), at: context.now() };
-    return context.policyPreviews.previewChange(previewLane(context), question);
+    return { next_trails: null, ...(await context.policyPreviews.previewChange(previewLane(context), question)) };
   },
   handle: (context, _input, previewed) => ({
     status: 200,
     body: { ...previewed, environments: writeCauses(context, previewed.environments) },
   }),
 });
+
+/** @throws AppError as the change itself would, for a flow that does not exist too */
+async function previewTemplateChange(context: ReadingContext, edit: NonNullable<Input["edit_template"]>) {
+  const { store, organization, documents, policyPreviews } = context;
+  const { id: flowId } = store.flows.requireWritable(organization, edit.flow_name);
+  const draft = await documents.readTemplate(documentLane(context), Buffer.from(edit.template_file));
+  return policyPreviews.previewTemplate(previewLane(context), { flowId, draft, at: context.now() });
+}
 
 /** The change with the keys of what it names. @throws AppError as the change itself would */
 function readChange(context: ReadingContext, body: Input): PreviewedChange {

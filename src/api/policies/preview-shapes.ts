@@ -1,8 +1,9 @@
 /** The shapes of previews: what a change would turn, in each environment. */
 import { Type } from "typebox";
-import { causeWords } from "../../contract/causes.ts";
+import { Causes, causeWords } from "../../contract/causes.ts";
 import { causeFields } from "../../contract/explanation-shapes.ts";
 import { Closed, Nullable, OneOf, named } from "../../http/schema.ts";
+import { MAX_NEXT_TRAILS } from "../../store/flows/template-previews.ts";
 
 export const Verdict = OneOf(["COMPLIANT", "NON-COMPLIANT", "UNKNOWN"]);
 
@@ -71,6 +72,40 @@ export const environmentPreviewFields = {
   unknown_artifacts: Type.Array(UnknownArtifact),
   not_listed: Type.Integer({ description: "Artifacts that the three lists have no room for" }),
 };
+
+const TrailState = OneOf(["COMPLIANT", "NON-COMPLIANT", "INCOMPLETE"]);
+
+/** A trail, and its verdict before and after. */
+export const turnedTrail = { trail: Type.String(), before: TrailState, after: TrailState };
+
+export const NextTrailsPreview = named(
+  "PolicyPreviewNextTrails",
+  Closed(
+    {
+      flow: Type.String(),
+      trails: Type.Integer({
+        description: `Trails that were evaluated: the newest with the template of the flow, at most ${MAX_NEXT_TRAILS}`,
+      }),
+      own_template: Type.Integer({
+        description: "Trails that were passed over, because they have a template of their own and keep it",
+      }),
+      left: Type.Integer({ description: "Older trails, which were not looked at" }),
+      unchanged: Type.Integer(),
+      would_fail: Type.Integer({ description: "Trails that would not be COMPLIANT any more" }),
+      would_pass: Type.Integer({ description: "Trails that would be COMPLIANT" }),
+      unknown: Type.Integer({ description: "Trails that cannot be evaluated" }),
+      flips: Type.Array(Closed({ ...turnedTrail, ...Causes }), {
+        description: "Trails with another verdict than under the present template, failing ones first",
+      }),
+      unknown_trails: Type.Array(Closed({ trail: Type.String(), reason: Type.String() })),
+    },
+    {
+      description:
+        "What the next trails of a flow would be under another template, if they report the same: the newest ones, " +
+        "as if they began again; null for another change",
+    },
+  ),
+);
 
 export const PreviewStop = named(
   "PolicyPreviewStop",

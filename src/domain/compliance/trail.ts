@@ -49,7 +49,7 @@ export type TrailStatus = {
   flow_template_id: string;
 };
 
-type TrailEvaluation = {
+export type TrailEvaluation = {
   compliance_status: TrailStatus;
   /** Reasons of the trail's status, see Verdict. */
   reasons: string[];

@@ -10,6 +10,7 @@ import { causesOfReasons, checklistsOf, listCauses } from "../../domain/complian
 import type { CauseFacts, VerdictCause } from "../../domain/compliance/causes.ts";
 import { expandStoredVerdict, withFlowNames } from "../../domain/compliance/environment.ts";
 import type { PolicyVerdict } from "../../domain/policy/evaluate.ts";
+import type { TrailEvaluation } from "../../domain/compliance/trail.ts";
 import { hasMembers, isListOf, isText, readStoredJsonOrNull } from "../../domain/stored-json.ts";
 import type { explainedAttestationStore } from "../attestations/explained-attestations.ts";
 import type { PlacedArtifactRow } from "../flows/artifacts.ts";
@@ -112,6 +113,13 @@ export function verdictCauseStore({ records, policies, flows, trails }: CausePar
       const place = { flow: row.flow, trail: row.name, checklists: findChecklists(row.id) };
       return shorten(organizationId, causesOfReasons(reasons, place));
     },
+    /** The causes of a verdict on a trail that is not stored. @param at the present name of its flow, and its own */
+    explainComputed: (
+      organizationId: number,
+      { compliance_status, reasons }: Pick<TrailEvaluation, "compliance_status" | "reasons">,
+      at: { flow: string; trail: string },
+    ): CausesValue =>
+      shorten(organizationId, causesOfReasons(reasons, { ...at, checklists: checklistsOf(compliance_status) })),
     /** The causes of the state of an artifact in its flow. Empty where its reasons are damaged. */
     explainArtifact(row: PlacedArtifactRow): CausesValue {
       const reasons = readStoredJsonOrNull(row.reasons_json, isTextList) ?? [];

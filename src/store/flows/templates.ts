@@ -88,7 +88,7 @@ export function templateStore(db: Db, { newId }: SchemaSources) {
       digests.set(publicId, digest);
       const shared = parsed.get(digest);
       if (shared) return shared;
-      const template = parseRow(row);
+      const template = parseTemplateRow(row);
       parsed.set(digest, template, text.length);
       return template;
     },
@@ -110,7 +110,8 @@ export function templateStore(db: Db, { newId }: SchemaSources) {
   };
 }
 
-const parseRow = ({ parsed_json, content }: ParsedRow): Template =>
+/** The template of a row, or of one that is not stored. */
+export const parseTemplateRow = ({ parsed_json, content }: Pick<ParsedRow, "parsed_json" | "content">): Template =>
   parsed_json === null
     ? readStoredText(content ?? "")
     : readStoredJson(parsed_json, hasMembers<Template>("version", "trail"));

@@ -88,6 +88,14 @@ const toFacts = (trail: LoadedTrail, at: number): TrailFacts => ({
   })),
 });
 
+/** As toFacts. @throws AppError 400 for a trail that grew beyond its limits (domain/compliance/trail-size.ts) */
+function toBoundedFacts(trail: LoadedTrail, at: number, { grows }: Growth): TrailFacts {
+  const facts = toFacts(trail, at);
+  const problem = grows === null ? null : findTrailSizeProblem(grows, facts);
+  if (problem !== null) throw badRequest(problem);
+  return facts;
+}
+
 /** A trail without its artifacts and facts. */
 type SubjectRow = {
   id: number;
@@ -143,12 +151,9 @@ export function trailEvaluationStore(
     result: evaluateTrail(toFacts(trail, at)),
   });
 
-  function store(trail: LoadedTrail, at: number, { grows }: Growth): TrailStatus {
-    const facts = toFacts(trail, at);
-    const problem = grows === null ? null : findTrailSizeProblem(grows, facts);
-    if (problem !== null) throw badRequest(problem);
+  function store(trail: LoadedTrail, at: number, growth: Growth): TrailStatus {
     const rows = trail.artifacts;
-    const result = evaluateTrail(facts);
+    const result = evaluateTrail(toBoundedFacts(trail, at, growth));
     const status = result.compliance_status;
     setStatus.run(JSON.stringify(status), JSON.stringify(result.reasons), at, trail.id);
     if (trail.state !== status.status) setState.run(status.status, trail.id);
@@ -235,6 +240,13 @@ export function trailEvaluationStore(
         ),
       };
     },
+
+    /**
+     * The verdict as it would be if the trail were begun again with another template. Stores nothing.
+     * @throws AppError 400 as `evaluate`
+     */
+    computeBegun: (trail: LoadedTrail, { template, at, grows }: { template: Template; at: number } & Growth) =>
+      evaluateTrail(toBoundedFacts({ ...trail, template }, at, { grows })),
 
     /**
      * Evaluates an artifact that was reported without a trail, and stores the verdict and the activity of its flow.

@@ -22,7 +22,7 @@ type Artifact = Environment["flips"][number];
 type Cause = Artifact["causes"][number];
 
 /** The answer, or in words why there is none; `isRefused` where the change itself would be refused, too. */
-type Preview = Answer | { failed: string; isRefused: boolean };
+export type Preview = Answer | { failed: string; isRefused: boolean };
 
 /** Environments that are shown, and artifacts of each. */
 const MAX_ENVIRONMENTS = 20;
@@ -124,7 +124,8 @@ function basisOf(preview: Preview): string | null {
   return first === undefined || first.snapshot === 0 ? null : `evaluated against snapshot #${first.snapshot}`;
 }
 
-const flip = (before: string, after: string, word?: string): Html =>
+/** A verdict before and after. @param word in place of that of the latter */
+export const flip = (before: string, after: string, word?: string): Html =>
   html`<div class="flip">${plainState(stateOf(before))}${icon("arrow-right")}${plainState(stateOf(after), word)}</div>`;
 
 /** What would become of the one environment or the trail, and how many artifacts would turn. */

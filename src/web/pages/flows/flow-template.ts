@@ -9,16 +9,18 @@ import { draftDiff } from "../../components/diff.ts";
 import type { Draft } from "../../components/diff.ts";
 import { editorForm, editorResult, isChecked, previewButton, typedForm, warningList } from "../../components/editor.ts";
 import { icon } from "../../components/icon.ts";
+import { askPreview } from "../../components/impact.ts";
 import { card, linkButton, padded } from "../../components/layout.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import type { Fields } from "../../page/fields.ts";
 import type { Visit } from "../../page/page.ts";
 import type { Flow } from "./flow-trails.ts";
+import { nextTrailsCard } from "./next-trails.ts";
 
 export const TEMPLATE_LANGUAGE = "YAML, template version 1";
 
-/** What a new template turns (semantics 2.3): nothing, so there is no artifact to preview. */
+/** What a new template turns (semantics 2.3): nothing, so a preview is about the trails that begin next. */
 const KEPT =
   "Trails that exist keep the template that they began with. " +
   "One that is begun again takes this one, unless it has its own.";
@@ -46,11 +48,19 @@ export async function templateTab(visit: Visit, flow: Flow): Promise<Html> {
 async function editor(visit: Visit, flow: Flow): Promise<Html> {
   const refused = visit.refused?.form === "template" ? visit.refused : null;
   const problems = refused?.problems ?? [];
+  const checked = isChecked(refused);
   const draft = {
     text: refused?.fields.text("template_file") ?? "",
     base: flow.template,
     baseName: "the present template",
   };
+  const next =
+    checked && problems.length === 0
+      ? nextTrailsCard(
+          visit,
+          await askPreview(visit, { edit_template: { flow_name: flow.name, template_file: draft.text } }),
+        )
+      : null;
   return editorForm(visit, {
     form: "template",
     field: "template_file",
@@ -61,8 +71,8 @@ async function editor(visit: Visit, flow: Flow): Promise<Html> {
     base: { text: flow.template, name: "the present template" },
     completions: await templateCompletions(visit),
     language: TEMPLATE_LANGUAGE,
-    result: isChecked(refused)
-      ? templateResult({ problems, warnings: refused?.warnings ?? [] }, draft)
+    result: checked
+      ? templateResult({ problems, warnings: refused?.warnings ?? [] }, draft, next)
       : noTemplateResult(`Saving turns no verdict. ${KEPT}`),
     buttons: { submit: "Save template", cancel: { href: visit.here({ ask: null }), text: "Cancel" } },
   });
@@ -83,19 +93,22 @@ export const noTemplateResult = (consequence = ""): Html =>
 nothing.</p>`),
   );
 
-/** After a draft was checked. @param draft null for the template of a new flow */
+/** After a draft was checked. @param draft null for the template of a new flow; @param next what it would turn */
 export function templateResult(
   { problems, warnings }: { problems: readonly SourceProblem[]; warnings: readonly SourceProblem[] },
   draft: Draft | null,
+  next: Html | null = null,
 ): Html {
   const count = problems.length === 1 ? "an error" : `${problems.length} errors`;
   const body =
     problems.length === 0
       ? html`<div class="why why-none">${icon("info")}<div data-draft-note>The template has no errors. Nothing is
-stored.</div></div>${warningList(warnings)}${draft && html`<p class="muted">Saving turns no verdict. ${KEPT}</p>`}`
+stored.</div></div>${warningList(warnings)}${
+          draft && html`<p class="gap-t muted">Saving turns no verdict. ${KEPT}</p>`
+        }`
       : html`<div class="why why-wait">${icon("alert")}<div data-draft-note>The template has ${count}. Nothing is
 stored.</div></div>`;
-  return editorResult(html`${checkCard(body)}${draft && draftDiff(draft)}`, { problems, warnings });
+  return editorResult(html`${checkCard(body)}${next}${draft && draftDiff(draft)}`, { problems, warnings });
 }
 
 /**
