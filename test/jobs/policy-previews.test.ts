@@ -52,6 +52,12 @@ test("a template that takes too much is too large, and one that names no custom 
     {},
   ]);
   assert.equal(await compare("trail: {attestations: [{name: a, type: junit}]}"), []);
+  const question = { flowId: 1, draft: { text: "version: 1", parsedJson: null }, at: 0 };
+  assert.equal(described(await rejection(previewer.previewTemplate("acme", question))), [
+    "too_large",
+    "The preview takes more time or memory than the server has for one request. Send a shorter template",
+    {},
+  ]);
 });
 
 test("a busy thread asks for a retry", async () => {
