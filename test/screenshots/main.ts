@@ -118,9 +118,10 @@ async function run(): Promise<void> {
   for (const mode of modes) if (!(mode in MODES)) throw new Error(`--only takes ${Object.keys(MODES)}, not '${mode}'`);
   if (pages.length === 0) throw new Error(`No page in test/screenshots/pages.ts matches '${positionals[0]}'`);
   await buildClient(join(import.meta.dirname, "..", ".."));
-  const saved = values["no-story-rebuild"] ? await startSavedStory(STORY) : null;
+  const directory = values.large ? `${STORY}-large` : STORY;
+  const saved = values["no-story-rebuild"] ? await startSavedStory(directory) : null;
   const told = saved ?? (await startStoryServer({ large: values.large }));
-  if (!saved) saveStory(told, STORY);
+  if (!saved) saveStory(told, directory);
   const empty = await startEmptyServer();
   const browser = await chromium.launch({ executablePath: EXECUTABLE, args: FLAGS });
   const cookieOf = createSessions(told);
