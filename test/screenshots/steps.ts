@@ -83,6 +83,10 @@ export const OPENED: Readonly<Record<string, [path: string, step: Step]>> = {
   "opened-palette-nothing": ["/acme", palette("fffffff")],
   "asked-rename": [`/edge/flows/${LONG_NAME}?tab=settings`, submit("rename", { new_name: "renamed" })],
   "asked-tag": ["/acme/flows/web-checkout?tab=settings", submit("set_tag", { key: "pci", value: "true" })],
+  "asked-members": [
+    "/acme/environments/production?tab=settings",
+    submit("members", { included_environments: "batch-settlement" }),
+  ],
   "refused-flow": ["/acme/flows?ask=create", submit("create", { name: "not a name" })],
   "refused-rename": [SETTINGS_OF_FLOW, submit("rename", { new_name: "web-checkout" })],
   "refused-environment": ["/acme/environments?ask=create", submit("create", { name: "production-eu" })],

@@ -482,6 +482,88 @@ test("a logical environment groups what runs by member, and its members are chan
   assert.match(absent.text, /id="members-included_environments-error"/);
 });
 
+/** A logical environment of one that fails and one without a snapshot. */
+async function logical() {
+  const { name } = await failing();
+  const silent = world.environment(at);
+  const all = world.environment(at, { type: "logical", members: [name, silent] });
+  const members = async () =>
+    (await server.call("GET", `/environments/${at.org}/${all}`, { key: at.key })).body.included_environments;
+  return { all, name, silent, members };
+}
+
+test("members are saved after a look at what they turn, and what the panel was not about is shown first", async () => {
+  const { all, name, silent, members } = await logical();
+  const tab = path(`/${all}?tab=settings`);
+  const change = { form: "members", included_environments: silent };
+  const asked = await admin.submitForm(tab, { ...change, seen: "" });
+  assert.is(asked.status, 200);
+  assert.match(
+    visibleText(asked),
+    new RegExp(
+      `If ${all} has these members by the verdicts that members have now, nothing saved yet ` +
+        `Logical environment ${all} Non-compliant Unknown Members then 1 ` +
+        "Members that decide Member Verdict Why " +
+        `${name} Non-compliant no longer a member ${silent} Unknown nothing was reported to it yet ` +
+        "Save members, 1 logical environment will be unknown Cancel",
+    ),
+  );
+  assert.match(asked.text, new RegExp(`class="t-name" href="[^"]*/environments/${silent}"`));
+  assert.equal(await members(), [name, silent]);
+  const other = await admin.submitForm(tab, { form: "members", included_environments: "", seen: `["${silent}"]` });
+  assert.match(visibleText(other), "Without members nothing is known, which is never compliant.");
+  assert.equal(await members(), [name, silent]);
+  assert.is((await admin.submitForm(tab, { ...change, seen: `["${silent}"]` })).status, 303);
+  assert.equal(await members(), [silent]);
+});
+
+test("members that turn nothing are saved at once, and wrong ones are refused at their field", async () => {
+  const { all, name, silent, members } = await logical();
+  const tab = path(`/${all}?tab=settings`);
+  const change = { form: "members", seen: "" };
+  assert.is((await admin.submitForm(tab, { ...change, included_environments: `${silent}\n${name}` })).status, 303);
+  assert.equal(await members(), [silent, name]);
+  const wrong = await admin.submitForm(tab, { ...change, included_environments: `absent\n${silent}` });
+  assert.is(wrong.status, 400);
+  assert.match(wrong.text, /id="members-included_environments-error"/);
+  assert.not.match(visibleText(wrong), "has these members");
+});
+
+test("archiving a member says first what becomes of the logical environments that include it", async () => {
+  const { all, name, silent } = await logical();
+  const ask = (environment: string) => show(path(`/${environment}?tab=settings&ask=archive`));
+  assert.match(
+    await ask(name),
+    new RegExp(
+      `If you archive ${name} by the .* Logical environment ${all} Non-compliant Unknown Members then 1 .* ` +
+        `${name} Non-compliant no longer a member ${silent} Unknown nothing was .* ` +
+        "Archive, 1 logical environment will be unknown Cancel",
+    ),
+  );
+  assert.match(
+    await ask(silent),
+    new RegExp(`Logical environment ${all} Non-compliant Members then 1 .* No provenance : not reported`),
+  );
+  const passing = world.environment(at);
+  await server.given.policy(at, { name: "nothing", yaml: "artifacts:\n  provenance: {required: false}\n" });
+  world.attach(at, passing, "nothing");
+  world.report(at, passing, [running("api", freshFingerprint())]);
+  const sound = world.environment(at, { type: "logical", members: [passing] });
+  const mixed = world.environment(at, { type: "logical", members: [passing, name] });
+  const two = await ask(name);
+  assert.match(two, /Logical environments 2 Would fail 0 Would pass 1 Would be unknown 1 Members that decide/);
+  assert.match(
+    two,
+    new RegExp(`${mixed} Non-compliant Compliant Its only member is compliant. ${name} .* no longer a member`),
+  );
+  assert.match(two, "Archive, 1 logical environment will be unknown");
+  assert.match(
+    await ask(passing),
+    new RegExp(`${sound} Compliant Unknown Without members .* 1 logical environment keeps its`),
+  );
+  assert.not.match(await ask(all), "If you archive");
+});
+
 test("a reader sees everything and changes nothing", async () => {
   const { name, policy, fingerprint } = await failing();
   const page = await reader.get(path(`/${name}`));
@@ -496,6 +578,7 @@ test("a reader sees everything and changes nothing", async () => {
     { form: "describe", description: "mine" },
     { form: "rename", new_name: "mine" },
     { form: "archive" },
+    { form: "members", included_environments: "", seen: "" },
     { form: "detach", policy_names: policy },
     { form: "allow", artifact_fingerprint: fingerprint, artifact_name: "x", description: "y" },
     { form: "set_tag", key: "a", value: "b" },

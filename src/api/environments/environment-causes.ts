@@ -16,7 +16,7 @@ const isMemberList = isListOf((value): value is [name: string, state: 0 | 1 | nu
 export function presentEnvironmentCauses(
   store: StoreReader,
   organizationId: number,
-  row: EnvironmentView,
+  row: Pick<EnvironmentView, "id" | "members_json">,
 ): CausesValue {
   if (row.members_json !== null) {
     const failing = (readStoredJsonOrNull(row.members_json, isMemberList) ?? []).filter(([, state]) => state === 0);

@@ -3,14 +3,13 @@
  * 201; fields that are omitted or null keep their value.
  */
 import { Type } from "typebox";
-import { badRequest, invalid } from "../../errors.ts";
+import { invalid } from "../../errors.ts";
 import { spendRow } from "../../contract/large-json.ts";
 import { NO_BODY, json } from "../../http/operation.ts";
 import { Closed, ExactlyOne, Message, Ok, OneOf, Repeated } from "../../http/schema.ts";
 import type { EnvironmentType } from "../../store/environments/environments.ts";
 import { operation, largeRead } from "../context.ts";
 import type { OperationContext } from "../context.ts";
-import { resolveNames } from "../names.ts";
 import { pageCounts, definePaging, totalIn } from "../paging.ts";
 import { MAX_WITH_CAUSES, presentEnvironmentCauses } from "./environment-causes.ts";
 import { reevaluateForPolicies } from "./record-report.ts";
@@ -24,20 +23,9 @@ import {
   presentCounts,
   presentEnvironment,
 } from "./environment-shapes.ts";
-import { describePhysicalOnly } from "./logical-environments.ts";
+import { requireMemberKeys } from "./logical-environments.ts";
 import { parseTagFilters, requirePolicyIds, hasSpaceFilter, archivedActionsDetail } from "../filters.ts";
 import { EnvironmentPath, OrgPath, NoQuery } from "../paths.ts";
-
-/**
- * Keys of active physical environments, in the given order; two names of one environment are one member.
- * @throws AppError invalid on `included_environments`, with all names that cannot be members
- */
-const requireMemberKeys = ({ store, organization }: OperationContext, names: readonly string[]): number[] =>
-  resolveNames("included_environments", names, (name) => {
-    const { id, type } = store.environments.requireWritable(organization, name);
-    if (type === "logical") throw badRequest(describePhysicalOnly(name));
-    return id;
-  });
 
 type ListsInput = { included_environments?: readonly string[] | null; policies?: readonly string[] | null };
 /** Keys; null: unchanged. */
@@ -62,7 +50,7 @@ function resolveLists(
   if (policies !== null && policies.length > 0 && type === "logical")
     throw invalid({ policies: "Policies cannot be attached to a logical environment" });
   return {
-    members: members && requireMemberKeys(context, members),
+    members: members && requireMemberKeys(context, "included_environments", members),
     policies: policies && requirePolicyIds(context, policies),
   };
 }

@@ -5,15 +5,16 @@ import { Message, Ok } from "../../http/schema.ts";
 import type { EnvironmentRow } from "../../store/environments/environments.ts";
 import { operation } from "../context.ts";
 import type { ReadingContext } from "../context.ts";
+import { resolveNames } from "../names.ts";
 import { EnvironmentPath, NoQuery } from "../paths.ts";
 import { JoinPhysicalToLogicalPutInput } from "./environment-shapes.ts";
 
 /** The error text for a logical environment that was named as a member. */
-export const describePhysicalOnly = (name: string): string =>
+const describePhysicalOnly = (name: string): string =>
   `Environment '${name}' is logical: only physical environments can be included`;
 
 /** The active logical environment with this name. @throws AppError not_found; 400 for a physical one */
-function requireLogical({ store, organization }: ReadingContext, name: string): EnvironmentRow {
+export function requireLogical({ store, organization }: ReadingContext, name: string): EnvironmentRow {
   const environment = store.environments.requireWritable(organization, name);
   if (environment.type !== "logical")
     throw badRequest(
@@ -22,6 +23,21 @@ function requireLogical({ store, organization }: ReadingContext, name: string): 
     );
   return environment;
 }
+
+/**
+ * Keys of active physical environments, in the given order; two names of one environment are one member.
+ * @throws AppError invalid on the field, with all names that cannot be members
+ */
+export const requireMemberKeys = (
+  { store, organization }: ReadingContext,
+  field: string,
+  names: readonly string[],
+): number[] =>
+  resolveNames(field, names, (name) => {
+    const { id, type } = store.environments.requireWritable(organization, name);
+    if (type === "logical") throw badRequest(describePhysicalOnly(name));
+    return id;
+  });
 
 export const joinPhysicalToLogical = operation({
   id: "join_physical_to_logical",

@@ -4,12 +4,14 @@
  */
 import { Type } from "typebox";
 import type { Static } from "typebox";
+import { allows } from "../../domain/access.ts";
 import { storedLabelOf } from "../../domain/attestation/kinds.ts";
 import { MAX_NAME_CHARS, TAG_KEY } from "../../domain/names.ts";
 import { formatArchivedName } from "../../domain/time.ts";
+import { forbidden } from "../../errors.ts";
 import { json } from "../../http/operation.ts";
 import { CheckedByHandler, Closed, Message, Nullable, named } from "../../http/schema.ts";
-import { Fingerprint, MAX_TEXT_CHARS, MAX_URL_CHARS } from "../../contract/shapes.ts";
+import { Fingerprint, MAX_LIST_ITEMS, MAX_TEXT_CHARS, MAX_URL_CHARS } from "../../contract/shapes.ts";
 import { MAX_TAGS } from "../../store/db/tags.ts";
 import { MAX_NEXT_TRAILS } from "../../store/flows/template-previews.ts";
 import type { PreviewedChange } from "../../store/environments/preview-hypotheses.ts";
@@ -17,14 +19,16 @@ import { bindOverride } from "../attestations/record-attestation.ts";
 import { postOverride } from "../attestations/override.ts";
 import { operation } from "../context.ts";
 import type { ReadingContext } from "../context.ts";
+import { requireLogical, requireMemberKeys } from "../environments/logical-environments.ts";
 import { documentLane, renameFlow } from "../flows/flows.ts";
 import { requirePolicyIds } from "../filters.ts";
 import { OrgPath, NoQuery } from "../paths.ts";
 import { requireTagKeys } from "../tags.ts";
 import { MAX_PREVIEWED_CHARS, previewLane } from "../uploads.ts";
 import { requireEnvironmentIds } from "./policy-preview.ts";
-import { writeCauses } from "./preview-causes.ts";
-import { NextTrailsPreview, PreviewStop, environmentPreviewFields, turnedTrail } from "./preview-shapes.ts";
+import { writeCauses, writeMemberCauses } from "./preview-causes.ts";
+import { NextTrailsPreview, PreviewStop, environmentPreviewFields } from "./preview-shapes.ts";
+import { logicalPreviewFields, turnedTrail } from "./preview-shapes.ts";
 
 const MAX_NAMES = 100;
 
@@ -74,6 +78,21 @@ const TagsOfFlow = named(
   }),
 );
 
+const MembersOfEnvironment = named(
+  "ChangePreviewMembers",
+  Closed({
+    environment: Type.String({ maxLength: MAX_NAME_CHARS, description: "Name of a logical environment" }),
+    included_environments: Type.Array(NameText, {
+      maxItems: MAX_LIST_ITEMS,
+      description: "Names of all its members after the change: physical environments",
+    }),
+  }),
+);
+const ArchivedEnvironment = named(
+  "ChangePreviewArchivedEnvironment",
+  Closed({ environment: Type.String({ maxLength: MAX_NAME_CHARS, description: "Name of an active environment" }) }),
+);
+
 /** The changes, of which a request names one. */
 const CHANGES = {
   attach_policies: Type.Optional(PoliciesOfEnvironment),
@@ -85,6 +104,8 @@ const CHANGES = {
   archive_flow: Type.Optional(named("ChangePreviewFlow", Closed({ flow_name }))),
   rename_flow: Type.Optional(named("ChangePreviewName", Closed({ flow_name, new_name }))),
   edit_template: Type.Optional(named("ChangePreviewTemplate", Closed({ flow_name, template_file }))),
+  set_members: Type.Optional(MembersOfEnvironment),
+  archive_environment: Type.Optional(ArchivedEnvironment),
 };
 const ChangePreviewInput = named(
   "ChangePreviewInput",
@@ -105,6 +126,11 @@ const ChangePreviewResponse = named(
     environments: Type.Array(named("ChangePreviewEnvironment", Closed(environmentPreviewFields)), {
       description: "Those that the change is about: named in it, or in which an artifact of the trail or flow runs",
     }),
+    logical_environments: Type.Array(named("ChangePreviewLogical", Closed(logicalPreviewFields)), {
+      description:
+        "Logical environments whose members the change is about, by name; empty for another change. Their verdicts " +
+        "follow from the stored ones of their members",
+    }),
     stopped: Nullable(PreviewStop),
   }),
 );
@@ -117,10 +143,13 @@ export const previewChange = operation({
   summary: "Preview a change without making it",
   description:
     "Says which verdicts a change would turn: policies of an environment, an allowlist entry, the override of an " +
-    "attestation, tags of a flow, its name, its archiving, or its template. Running artifacts are evaluated as the " +
+    "attestation, tags of a flow, its name, its archiving, or its template; the members of a logical environment, or " +
+    "the archiving of an environment that logical ones include. Running artifacts are evaluated as the " +
     "next snapshot after the change will: policies and allowlists are re-evaluated at once, overrides, tags and " +
     "names with the next report of an environment. A template turns nothing at once, because trails keep the one " +
-    `that they began with: its preview evaluates the ${MAX_NEXT_TRAILS} newest trails as if they began again. The ` +
+    `that they began with: its preview evaluates the ${MAX_NEXT_TRAILS} newest trails as if they began again. For ` +
+    "members and archived environments nothing is evaluated: a logical environment follows from the stored verdicts " +
+    "of its members, of which at most 20 are listed. These two need the permission of the change itself. The " +
     "answer has at most 100 environments, 20,000 evaluated artifacts and 1,000 listed ones, and takes at most five " +
     "seconds; `stopped` says what was left. Nothing is stored. A change that would be refused because it names " +
     "something that does not exist is refused here, too. For a text of a policy, see `preview_policy`.",
@@ -140,14 +169,20 @@ export const previewChange = operation({
     body: { attach_policies: { environment: "production", policy_names: ["production"] } },
   },
   async prepare(context, { body }) {
-    if (body.edit_template)
-      return { trail: null, environments: [], ...(await previewTemplateChange(context, body.edit_template)) };
+    if (body.edit_template) {
+      const next = await previewTemplateChange(context, body.edit_template);
+      return { trail: null, environments: [], logical_environments: [], ...next };
+    }
     const question = { change: readChange(context, body), at: context.now() };
     return { next_trails: null, ...(await context.policyPreviews.previewChange(previewLane(context), question)) };
   },
   handle: (context, _input, previewed) => ({
     status: 200,
-    body: { ...previewed, environments: writeCauses(context, previewed.environments) },
+    body: {
+      ...previewed,
+      environments: writeCauses(context, previewed.environments),
+      logical_environments: writeMemberCauses(context, previewed.logical_environments),
+    },
   }),
 });
 
@@ -162,6 +197,18 @@ async function previewTemplateChange(context: ReadingContext, edit: NonNullable<
 /** The change with the keys of what it names. @throws AppError as the change itself would */
 function readChange(context: ReadingContext, body: Input): PreviewedChange {
   const { store, organization } = context;
+  const { set_members: members, archive_environment: archived } = body;
+  if (members || archived) requireEnvironmentWriter(context);
+  if (members)
+    return {
+      kind: "members",
+      logicalId: requireLogical(context, members.environment).id,
+      memberIds: requireMemberKeys(context, "set_members.included_environments", members.included_environments),
+    };
+  if (archived) {
+    const { id } = store.environments.requireWritable(organization, archived.environment);
+    return { kind: "archive", environmentId: id };
+  }
   const { attach_policies: attach, detach_policies: detach, allow_artifact: allow, disallow_artifact: disallow } = body;
   const ofPolicies = attach ?? detach;
   if (ofPolicies) {
@@ -193,6 +240,11 @@ function readChange(context: ReadingContext, body: Input): PreviewedChange {
     name: body.archive_flow ? formatArchivedName(flow.name, context.now()) : (body.rename_flow?.new_name ?? null),
     tags: readTags(body.tag_flow ?? {}),
   };
+}
+
+/** @throws AppError 403 */
+function requireEnvironmentWriter({ role, organization }: ReadingContext): void {
+  if (!allows("environment:write", { role, isPublic: organization.is_public === 1 })) throw forbidden();
 }
 
 const requireEnvironmentId = (context: ReadingContext, name: string): number =>

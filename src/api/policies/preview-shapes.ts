@@ -107,6 +107,32 @@ export const NextTrailsPreview = named(
   ),
 );
 
+const DecidingMember = named(
+  "ChangePreviewMember",
+  Closed({
+    environment: Type.String(),
+    snapshot: Type.Integer({ description: "Number of its latest snapshot, which has the verdict; 0 without any" }),
+    verdict: Verdict,
+    ...Causes,
+  }),
+);
+
+/** What would become of a logical environment. */
+export const logicalPreviewFields = {
+  environment: Type.String(),
+  before: Verdict,
+  after: Verdict,
+  members: Type.Integer({ description: "Members after the change" }),
+  deciding_before: Type.Array(DecidingMember, {
+    description: "Members that decide now: those with the verdict `before`",
+  }),
+  further_deciding_before: Type.Integer({ description: "Members that `deciding_before` has no room for" }),
+  deciding: Type.Array(DecidingMember, {
+    description: "Members that would decide: those with the verdict `after`; none without members, which is unknown",
+  }),
+  further_deciding: Type.Integer({ description: "Members that `deciding` has no room for" }),
+};
+
 export const PreviewStop = named(
   "PolicyPreviewStop",
   Closed({

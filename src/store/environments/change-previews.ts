@@ -4,10 +4,11 @@
  * place. Writes nothing.
  *
  * An artifact is evaluated if the change is about it, or if its evaluation is stale, because the next snapshot
- * evaluates it anyway. Every other one keeps its verdict (snapshot-survey.ts).
+ * evaluates it anyway. Every other one keeps its verdict (snapshot-survey.ts). For other members of a logical
+ * environment nothing is evaluated: its verdict follows from theirs, which are stored (semantics 6.3).
  */
-import { computeEnvironmentVerdict, evaluateInEnvironment } from "../../domain/compliance/environment.ts";
-import { rewordReasons, withFlowNames } from "../../domain/compliance/environment.ts";
+import { computeEnvironmentVerdict, computeLogicalVerdict } from "../../domain/compliance/environment.ts";
+import { evaluateInEnvironment, rewordReasons, withFlowNames } from "../../domain/compliance/environment.ts";
 import type { AppliedPolicy, Evaluation, Facts, StoredVerdict } from "../../domain/compliance/environment.ts";
 import { DRAFT_ID, previewArtifact, verdictWord } from "../../domain/compliance/preview.ts";
 import type { PresentVerdict } from "../../domain/compliance/preview.ts";
@@ -21,9 +22,10 @@ import type { allowlistStore } from "./allowlists.ts";
 import type { complianceFactStore } from "./compliance-facts.ts";
 import type { EnvironmentRow, environmentStore } from "./environments.ts";
 import { hypothesisStore } from "./preview-hypotheses.ts";
-import type { PreviewedChange, Hypothesis, HypothesisParts } from "./preview-hypotheses.ts";
+import type { LogicalChange, PreviewedChange, Hypothesis, HypothesisParts } from "./preview-hypotheses.ts";
 import { addArtifact, emptyPreview, rankOf } from "./preview-results.ts";
-import type { Attempt, ChangePreview, EnvironmentPreview, PreviewBounds, Previewed, Rest } from "./preview-results.ts";
+import type { Attempt, ChangePreview, EnvironmentPreview, LogicalPreview } from "./preview-results.ts";
+import type { PreviewBounds, Previewed, Rest } from "./preview-results.ts";
 import { OPEN } from "./snapshots.ts";
 import type { snapshotStore } from "./snapshots.ts";
 import type { flowStore } from "../flows/flows.ts";
@@ -40,10 +42,11 @@ export type DraftPreview = Pick<ChangePreview, "stopped"> & {
 type RunningRow = { name: string; fingerprint: string; compliant: 0 | 1 | null; evaluation_id: number };
 type EvaluationRow = { facts_json: string; verdicts_json: string; reasons_json: string };
 
+type Environments = Pick<ReturnType<typeof environmentStore>, "get" | "listMemberIds" | "listGroupIds">;
 type PreviewParts = {
   allowlists: Pick<ReturnType<typeof allowlistStore>, "findInForce">;
   allowlistEnds: Pick<ReturnType<typeof allowlistEndStore>, "listReached">;
-  environments: Pick<ReturnType<typeof environmentStore>, "get">;
+  environments: Environments;
   facts: Pick<ReturnType<typeof complianceFactStore>, "read">;
   flows: Pick<ReturnType<typeof flowStore>, "findPresentNames" | "get" | "getTags">;
   policies: Pick<
@@ -199,6 +202,8 @@ export function changePreviewStore(db: Db, parts: PreviewParts) {
   }
 
   function preview({ change, at }: PreviewQuestion, bounds: PreviewBounds): ChangePreview {
+    if (change.kind === "members" || change.kind === "archive")
+      return { trail: null, environments: [], ...previewLogical(environments, change, bounds) };
     const rest: Rest = { ...bounds, stop: null };
     const { hypothesis, environmentIds, trail } = hypotheses.read(change, at);
     const done: EnvironmentPreview[] = [];
@@ -207,7 +212,7 @@ export function changePreviewStore(db: Db, parts: PreviewParts) {
       if (rest.stop) break;
       done.push(previewEnvironment(environments.get(id), { hypothesis, at }, rest));
     }
-    if (!rest.stop) return { trail, environments: done, stopped: null };
+    if (!rest.stop) return { trail, environments: done, logical_environments: [], stopped: null };
     const missing = environmentIds.slice(done.length);
     const last = done.at(-1);
     const left = last
@@ -216,6 +221,7 @@ export function changePreviewStore(db: Db, parts: PreviewParts) {
     return {
       trail,
       environments: done,
+      logical_environments: [],
       stopped: {
         reason: rest.stop,
         environments_left: missing.length + (left > 0 ? 1 : 0),
@@ -269,4 +275,53 @@ function environmentVerdict(
   if (verdicts.includes(false)) return false;
   const isOpen = verdicts.length < artifacts || verdicts.includes(null);
   return isOpen ? null : computeEnvironmentVerdict(verdicts, policies);
+}
+
+/** Deciding members that are listed of each side of one logical environment. */
+const MAX_DECIDING = 20;
+
+/** The logical environments by name, as many as the bounds allow. */
+function previewLogical(
+  environments: Environments,
+  change: LogicalChange,
+  bounds: PreviewBounds,
+): Pick<ChangePreview, "logical_environments" | "stopped"> {
+  const ids = change.kind === "members" ? [change.logicalId] : environments.listGroupIds(change.environmentId);
+  const rest = { listed: bounds.listed };
+  const done: LogicalPreview[] = [];
+  for (const id of ids) {
+    const reason = done.length >= bounds.environments ? "environments" : bounds.isOver() ? "time" : null;
+    if (reason !== null) {
+      const stopped = { reason, environments_left: ids.length - done.length, artifacts_left: 0 } as const;
+      return { logical_environments: done, stopped };
+    }
+    const present = environments.listMemberIds(id);
+    const memberIds =
+      change.kind === "members" ? change.memberIds : present.filter((one) => one !== change.environmentId);
+    const before = decide(environments, present, rest);
+    const after = decide(environments, memberIds, rest);
+    done.push({
+      environment: environments.get(id).name,
+      before: before.verdict,
+      after: after.verdict,
+      members: memberIds.length,
+      deciding_before: before.listed,
+      further_deciding_before: before.further,
+      deciding: after.listed,
+      further_deciding: after.further,
+    });
+  }
+  return { logical_environments: done, stopped: null };
+}
+
+/** The verdict on members, and those that have it: it is theirs. */
+function decide(environments: Environments, ids: readonly number[], rest: Pick<Rest, "listed">) {
+  const members = ids.map((id) => environments.get(id));
+  const state = computeLogicalVerdict(members.map((member) => fromSqlBoolean(member.state)));
+  const verdict = verdictWord(state);
+  const deciding = members.filter((member) => fromSqlBoolean(member.state) === state);
+  const shown = deciding.slice(0, Math.min(MAX_DECIDING, rest.listed));
+  const listed = shown.map(({ id, name, snapshot_count: snapshot }) => ({ id, environment: name, snapshot, verdict }));
+  rest.listed -= listed.length;
+  return { verdict, listed, further: deciding.length - listed.length };
 }

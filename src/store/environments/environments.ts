@@ -95,6 +95,12 @@ export function environmentStore(
     "INSERT INTO environment_members (logical_id, position, member_id) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
   );
   const deleteMembers = db.prepare("DELETE FROM environment_members WHERE logical_id = ?");
+  const groupIds = db
+    .prepare<[number], number>(
+      `SELECT env.id FROM environment_members em JOIN environments env ON env.id = em.logical_id
+       WHERE em.member_id = ? AND env.archived_at IS NULL ORDER BY env.name`,
+    )
+    .pluck();
   const setModifiedOfGroups = db.prepare(
     `UPDATE environments SET last_modified_at = ?
      WHERE id IN (SELECT logical_id FROM environment_members WHERE member_id = ?)`,
@@ -198,6 +204,9 @@ export function environmentStore(
 
     /** Ids of the members of a logical environment, in their order. */
     listMemberIds,
+
+    /** Ids of the active logical environments that include an environment, by name. */
+    listGroupIds: (memberId: number): number[] => groupIds.all(memberId),
 
     /** Replaces the members of a logical environment. @returns whether they or their order changed. */
     setMembers(logicalId: number, ids: readonly number[]): boolean {

@@ -22,6 +22,8 @@ import { OPEN } from "./snapshots.ts";
  * - `allowlist`: whether an environment allows an artifact.
  * - `override`: the verdict of an attestation.
  * - `flow`: another name, null for the present one, and other tags.
+ * - `members`: all members of a logical environment, in their order.
+ * - `archive`: an environment leaves the logical environments that include it.
  */
 export type PreviewedChange =
   | { kind: "draft"; draft: PolicyDraft; policyId: number | null; environmentIds: readonly number[] }
@@ -34,7 +36,13 @@ export type PreviewedChange =
     }
   | { kind: "allowlist"; environmentId: number; fingerprint: string; isAllowed: boolean }
   | { kind: "override"; trailId: number; override: OverrideFact }
-  | { kind: "flow"; flowId: number; name: string | null; tags: TagChange };
+  | { kind: "flow"; flowId: number; name: string | null; tags: TagChange }
+  | LogicalChange;
+
+/** A change after which nothing is evaluated: logical environments follow from the stored verdicts of their members. */
+export type LogicalChange =
+  | { kind: "members"; logicalId: number; memberIds: readonly number[] }
+  | { kind: "archive"; environmentId: number };
 
 /** What an evaluation would rest on after a change. */
 export type Hypothesis = {
@@ -147,7 +155,7 @@ export function hypothesisStore(db: Db, { flows, policies, trailEvaluation }: Hy
 
   return {
     /** @param at epoch seconds @throws AppError not_found for a policy that does not exist; Error for other keys */
-    read(change: PreviewedChange, at: number): Read {
+    read(change: Exclude<PreviewedChange, LogicalChange>, at: number): Read {
       switch (change.kind) {
         case "draft": {
           const { draft, policyId, environmentIds } = change;

@@ -58,13 +58,36 @@ export type EnvironmentPreview = {
   not_listed: number;
 };
 
+/** `snapshot`: index of its latest one, which has the verdict; 0 before the first. */
+export type DecidingMember = { id: number; environment: string; snapshot: number; verdict: VerdictWord };
+
+export type LogicalPreview = {
+  environment: string;
+  before: VerdictWord;
+  after: VerdictWord;
+  /** How many there would be. */
+  members: number;
+  /** The members with the verdict that decides now; none without members. */
+  deciding_before: DecidingMember[];
+  further_deciding_before: number;
+  /** The same after the change. */
+  deciding: DecidingMember[];
+  further_deciding: number;
+};
+
 /** `environments_left` counts those that are missing or not complete. */
-type PreviewStop = { reason: "environments" | "artifacts" | "time"; environments_left: number; artifacts_left: number };
+type PreviewStop = {
+  reason: "environments" | "artifacts" | "time";
+  environments_left: number;
+  artifacts_left: number;
+};
 
 export type ChangePreview = {
   /** The verdict on the trail that the change is about; null for another change. */
   trail: TrailFlip | null;
   environments: EnvironmentPreview[];
+  /** What becomes of logical environments when their members change; empty for another change. */
+  logical_environments: LogicalPreview[];
   stopped: PreviewStop | null;
 };
 

@@ -2,7 +2,7 @@
  * What a change would turn, before the button that makes it: the panel of every form that changes a rule. It is made by
  * the server, of an answer of `preview_change`; without one, the form still works and says why it is blind.
  */
-import { SEPARATOR, causeSentence } from "./causes.ts";
+import { SEPARATOR, causeSentence, causesLine } from "./causes.ts";
 import { previewChange } from "../../api/policies/change-preview.ts";
 import { AppError } from "../../errors.ts";
 import type { AnswerOf, CallInput } from "../../http/in-process.ts";
@@ -14,11 +14,13 @@ import type { Visit } from "../page/page.ts";
 import { hiddenField } from "./forms.ts";
 import { icon } from "./icon.ts";
 import { table } from "./layout.ts";
-import { formatNumber, plainState, stateOf } from "./state.ts";
+import { formatNumber, plainState, plural, stateOf } from "./state.ts";
 
 type Answer = AnswerOf<typeof previewChange>;
 type Environment = Answer["environments"][number];
 type Artifact = Environment["flips"][number];
+type LogicalEnvironment = Answer["logical_environments"][number];
+type Member = LogicalEnvironment["deciding"][number];
 type Cause = Artifact["causes"][number];
 
 /** The answer, or in words why there is none; `isRefused` where the change itself would be refused, too. */
@@ -28,6 +30,7 @@ export type Preview = Answer | { failed: string; isRefused: boolean };
 const MAX_ENVIRONMENTS = 20;
 const MAX_ARTIFACTS = 20;
 const MAX_CAUSES = 3;
+const LOGICAL = "logical environment";
 
 /** Asks what a change would turn. A refusal is part of the panel: the form below it will say the same. */
 export async function askPreview(
@@ -55,15 +58,17 @@ export const runningName = (preview: Preview | null, fingerprint: string): strin
 
 type ImpactCounts = { fail: number; pass: number; unknown: number };
 
-/** How many artifacts would turn, in all environments; null where that could not be computed. */
+/** How many artifacts would turn, in all environments, or how many logical ones; null where that is not known. */
 function countsOf(preview: Preview): ImpactCounts | null {
   if ("failed" in preview) return null;
-  const sum = (of: (environment: Environment) => number): number =>
-    preview.environments.reduce((total, environment) => total + of(environment), 0);
+  const { environments, logical_environments: groups } = preview;
+  const sum = (of: (environment: Environment) => number, verdict: LogicalEnvironment["after"]): number =>
+    environments.reduce((total, environment) => total + of(environment), 0) +
+    groups.filter(({ before, after }) => before !== after && after === verdict).length;
   return {
-    fail: sum(({ would_fail }) => would_fail),
-    pass: sum(({ would_pass }) => would_pass),
-    unknown: sum(({ would_be_unknown }) => would_be_unknown),
+    fail: sum(({ would_fail }) => would_fail, "NON-COMPLIANT"),
+    pass: sum(({ would_pass }) => would_pass, "COMPLIANT"),
+    unknown: sum(({ would_be_unknown }) => would_be_unknown, "UNKNOWN"),
   };
 }
 
@@ -71,16 +76,19 @@ function countsOf(preview: Preview): ImpactCounts | null {
 export const turnsNothing = (preview: Preview): boolean =>
   !("failed" in preview) &&
   preview.stopped === null &&
-  preview.environments.every(({ flips, unknown }) => flips.length === 0 && unknown === 0);
+  preview.environments.every(({ flips, unknown }) => flips.length === 0 && unknown === 0) &&
+  preview.logical_environments.every(({ before, after }) => before === after);
 
 /** The text of the button, with the consequence: `Attach, 3 will fail`. */
 export function submitText(verb: string, preview: Preview): string {
   const counts = countsOf(preview);
-  if (counts === null) return `${verb} without a preview`;
+  if (counts === null || "failed" in preview) return `${verb} without a preview`;
+  const isLogical = preview.logical_environments.length > 0;
+  const count = (number: number): string => (isLogical ? plural(number, LOGICAL) : formatNumber(number));
   const { fail, pass, unknown } = counts;
-  if (fail > 0) return `${verb}, ${formatNumber(fail)} will fail`;
-  if (unknown > 0) return `${verb}, ${formatNumber(unknown)} will be unknown`;
-  return pass > 0 ? `${verb}, ${formatNumber(pass)} will pass` : verb;
+  if (fail > 0) return `${verb}, ${count(fail)} will fail`;
+  if (unknown > 0) return `${verb}, ${count(unknown)} will be unknown`;
+  return pass > 0 ? `${verb}, ${count(pass)} will pass` : verb;
 }
 
 type PanelOptions = {
@@ -101,7 +109,7 @@ export function impactPanel(visit: Visit, { id, title, preview, buttons, note }:
 id="${id}">${title}</h3><span class="sub">${basis !== null && html`${basis}, `}nothing saved yet</span></div>${
     "failed" in preview
       ? html`<p class="impact-n">${icon("alert")} What would change is not known. ${preview.failed}</p>`
-      : html`${figuresOf(preview)}${impactOf(visit, preview)}`
+      : html`${figuresOf(visit, preview)}${impactOf(visit, preview)}`
   }<div class="impact-f">${buttons}${note && html`<span class="right">${note}</span>`}</div></div>`;
 }
 
@@ -118,7 +126,8 @@ export const isUnseen = (fields: Fields, about: string): boolean =>
 /** `evaluated against snapshot #31`. */
 function basisOf(preview: Preview): string | null {
   if ("failed" in preview) return null;
-  const { environments } = preview;
+  const { environments, logical_environments } = preview;
+  if (logical_environments.length > 0) return "by the verdicts that members have now";
   const [first] = environments;
   if (environments.length > 1) return `evaluated against the latest snapshots of ${environments.length} environments`;
   return first === undefined || first.snapshot === 0 ? null : `evaluated against snapshot #${first.snapshot}`;
@@ -129,18 +138,27 @@ export const flip = (before: string, after: string, word?: string): Html =>
   html`<div class="flip">${plainState(stateOf(before))}${icon("arrow-right")}${plainState(stateOf(after), word)}</div>`;
 
 /** What would become of the one environment or the trail, and how many artifacts would turn. */
-function figuresOf(preview: Answer): Html {
-  const { environments, trail } = preview;
+function figuresOf({ to }: Visit, preview: Answer): Html {
+  const { environments, logical_environments: groups, trail } = preview;
   const { fail, pass, unknown } = countsOf(preview) as ImpactCounts;
+  const figure = (label: string, value: number, look: string): Html =>
+    html`<div><dt>${label}</dt><dd><span class="fig ${value > 0 && look}">${formatNumber(value)}</span></dd></div>`;
+  const [group] = groups;
+  if (groups.length === 1 && group)
+    return html`<dl class="figures figures-impact"><div><dt>Logical environment <a href="${to.environment(
+      group.environment,
+    )}"><bdi>${group.environment}</bdi></a></dt><dd>${turned(
+      group,
+    )}</dd></div>${figure("Members then", group.members, "")}</dl>`;
   const [first] = environments;
   const whole =
     trail !== null
       ? html`<div><dt>Trail</dt><dd>${turned(trail)}</dd></div>`
       : environments.length === 1 && first
         ? html`<div><dt>Environment</dt><dd>${turned(first)}</dd></div>`
-        : html`<div><dt>Environments</dt><dd><span class="fig">${formatNumber(environments.length)}</span></dd></div>`;
-  const figure = (label: string, value: number, look: string): Html =>
-    html`<div><dt>${label}</dt><dd><span class="fig ${value > 0 && look}">${formatNumber(value)}</span></dd></div>`;
+        : groups.length > 0
+          ? figure("Logical environments", groups.length, "")
+          : figure("Environments", environments.length, "");
   return html`<dl class="figures figures-impact">${whole}${figure("Would fail", fail, "bad")}${figure(
     "Would pass",
     pass,
@@ -152,7 +170,8 @@ const turned = ({ before, after }: { before: string; after: string }): Html =>
   before === after ? html`<div class="flip">${plainState(stateOf(after))}</div>` : flip(before, after);
 
 /** The artifacts that would turn, and what was not looked at. */
-function impactOf(visit: Visit, { environments, stopped }: Answer): Html {
+function impactOf(visit: Visit, { environments, logical_environments: groups, stopped }: Answer): Html {
+  if (groups.length > 0) return logicalImpactOf(visit, groups, stopped);
   const turning = environments.filter(({ flips }) => flips.length > 0);
   const shown = turning.slice(0, MAX_ENVIRONMENTS);
   const left = turning.length - shown.length;
@@ -212,22 +231,84 @@ export function stopText({ reason, environments_left, artifacts_left }: NonNulla
   return `${why} Left out: ${formatNumber(environments_left)} environments, ${formatNumber(artifacts_left)} artifacts.`;
 }
 
-function groupOf({ to }: Visit, environment: Environment, isNamed: boolean): Html {
+function groupOf(visit: Visit, environment: Environment, isNamed: boolean): Html {
   const { environment: name, snapshot, flips, would_fail, would_pass, would_be_unknown } = environment;
   const shown = flips.slice(0, MAX_ARTIFACTS);
   const rest = would_fail + would_pass + would_be_unknown - shown.length;
-  const head =
-    isNamed &&
-    html`<tr class="group"><th colspan="3" scope="colgroup"><div class="row"><a class="name" href="${to.environment(
-      name,
-    )}"><bdi>${name}</bdi></a>${turned(environment)}</div></th></tr>`;
-  const more =
-    rest > 0 &&
-    html`<tr><td class="full" colspan="3"><span class="muted">and ${formatNumber(rest)} more</span></td></tr>`;
   const rows = shown.map((artifact) =>
-    artifactRow(artifact, artifact.fingerprint === "" ? null : to.whyArtifact(name, snapshot, artifact.fingerprint)),
+    artifactRow(
+      artifact,
+      artifact.fingerprint === "" ? null : visit.to.whyArtifact(name, snapshot, artifact.fingerprint),
+    ),
   );
-  return html`<tbody>${head}${rows}${more}</tbody>`;
+  return html`<tbody>${isNamed && headRow(visit, environment)}${rows}${moreRow(rest)}</tbody>`;
+}
+
+const headRow = ({ to }: Visit, environment: Pick<Environment, "environment" | "before" | "after">): Html =>
+  html`<tr class="group"><th colspan="3" scope="colgroup"><div class="row"><a class="name" href="${to.environment(
+    environment.environment,
+  )}"><bdi>${environment.environment}</bdi></a>${turned(environment)}</div></th></tr>`;
+
+const moreRow = (rest: number): Value =>
+  rest > 0 &&
+  html`<tr><td class="full" colspan="3"><span class="muted">and ${formatNumber(rest)} more</span></td></tr>`;
+
+/** The logical environments that would turn, or the only one, with the members that decide. */
+function logicalImpactOf(visit: Visit, groups: readonly LogicalEnvironment[], stopped: Answer["stopped"]): Html {
+  const isOne = groups.length === 1;
+  const turning = groups.filter(({ before, after }) => isOne || before !== after);
+  const shown = turning.slice(0, MAX_ENVIRONMENTS);
+  const left = turning.length - shown.length;
+  const quiet = groups.length - turning.length;
+  const rows = shown.map((group) => decidingRows(visit, group, !isOne)).filter((row) => row !== null);
+  const notes = [
+    ...(isOne ? groups.map((group) => agreeText(group)) : []),
+    left > 0 && `${plural(left, `more ${LOGICAL}`)} would change.`,
+    quiet > 0 && `${plural(quiet, LOGICAL)} ${quiet === 1 ? "keeps its verdict" : "keep their verdicts"}.`,
+    stopped !== null && stopText(stopped),
+  ].filter((note) => note !== false);
+  const columns = [{ text: "Member" }, { text: "Verdict", className: "w-flip" }, { text: "Why" }];
+  return html`${rows.length > 0 && table({ caption: "Members that decide", columns, rows, hasGroups: true })}${
+    notes.length > 0 && html`<p class="impact-n">${notes.map((note) => html`${note} `)}</p>`
+  }`;
+}
+
+/** What no row says: that no member decides against the others. */
+function agreeText({ after, members }: LogicalEnvironment): string | false {
+  if (members === 0) return "Without members nothing is known, which is never compliant.";
+  if (after !== "COMPLIANT") return false;
+  return members === 1 ? "Its only member is compliant." : `All ${formatNumber(members)} members are compliant.`;
+}
+
+/** The members that kept a logical environment from a better verdict and leave it, and those that decide then. */
+function decidingRows(visit: Visit, group: LogicalEnvironment, isNamed: boolean): Html | null {
+  const { before, after } = group;
+  const isBetter = before !== after && (before === "NON-COMPLIANT" || after === "COMPLIANT");
+  const leaving = isBetter ? group.deciding_before : [];
+  const deciding = after === "COMPLIANT" ? [] : group.deciding;
+  if (leaving.length + deciding.length === 0 && !isNamed) return null;
+  const text = isNamed && agreeText(group);
+  return html`<tbody>${isNamed && headRow(visit, group)}${
+    text && html`<tr><td class="full" colspan="3"><span class="muted">${text}</span></td></tr>`
+  }${leaving.map((member) =>
+    memberRow(visit, member, html`<span class="muted">no longer a member</span>`),
+  )}${isBetter && moreRow(group.further_deciding_before)}${deciding.map((member) =>
+    memberRow(visit, member, whyMember(member)),
+  )}${after !== "COMPLIANT" && moreRow(group.further_deciding)}</tbody>`;
+}
+
+const memberRow = ({ to }: Visit, { environment, verdict }: Member, why: Value): Html =>
+  html`<tr><td class="lead"><div class="name-cell">${icon("server")}<div><a class="t-name" href="${to.environment(
+    environment,
+  )}"><bdi>${environment}</bdi></a></div></div></td><td>${plainState(stateOf(verdict))}</td><td
+class="fill">${why}</td></tr>`;
+
+function whyMember(member: Member): Value {
+  if (member.verdict === "UNKNOWN")
+    return html`<span class="muted">${
+      member.snapshot === 0 ? "nothing was reported to it yet" : "no policy decides about it"
+    }</span>`;
+  return causesLine(member);
 }
 
 function artifactRow(artifact: Artifact, href: string | null): Html {

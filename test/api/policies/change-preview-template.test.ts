@@ -88,6 +88,7 @@ test("each trail that would turn, failing ones first, with its verdicts and caus
       unknown_trails: [],
     },
     environments: [],
+    logical_environments: [],
     stopped: null,
   });
   const other = await preview(at, { flow_name: flow, template_file: templateOf("scan") });

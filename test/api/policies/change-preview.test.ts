@@ -278,6 +278,185 @@ test("unknown names, logical environments, and no or several changes are refused
   assert.equal(rows(server), before);
 });
 
+/**
+ * Environments by verdict: `passing`, two that fail, `policyless`, which ran something under no policy, and `silent`,
+ * to which nothing was reported. The logical environment `all` has the first two.
+ */
+async function members() {
+  const { at, world, built, artifacts } = await story();
+  const place = (name: string, runs: typeof artifacts | null, ...policies: string[]) => {
+    world.environment(at, { name });
+    if (policies.length > 0) world.attach(at, name, ...policies);
+    if (runs) world.report(at, name, runs);
+  };
+  place("passing", [running("built", built)], "provenance");
+  place("failing", artifacts, "provenance");
+  place("worse", artifacts, "provenance", "trail");
+  place("policyless", artifacts);
+  place("silent", null);
+  world.environment(at, { name: "all", type: "logical", members: ["passing", "failing"] });
+  return { at, world };
+}
+
+/** The logical environments of a preview of members, the subjects of the causes for the causes. */
+const previewMembers = async (at: At, body: object) => {
+  const { trail, environments, logical_environments, stopped } = await preview(at, body);
+  assert.equal([trail, environments, stopped], [null, [], null]);
+  return logical_environments;
+};
+
+const member = (environment: string, verdict: string, snapshot = 1, causes: unknown[] = []) => ({
+  environment,
+  snapshot,
+  verdict,
+  causes,
+  further_causes: 0,
+});
+const NO_FLOW = { subject: "No provenance", text: "No provenance: not reported to any flow" };
+const FAILS = member("failing", "NON-COMPLIANT", 1, [NO_FLOW]);
+
+test("members of a logical environment: the verdict before and after, and which members decide", async () => {
+  const { at } = await members();
+  const before = rows(server);
+  const after = (...included_environments: string[]) =>
+    previewMembers(at, { set_members: { environment: "all", included_environments } });
+  const now = {
+    environment: "all",
+    before: "NON-COMPLIANT",
+    deciding_before: [FAILS],
+    further_deciding_before: 0,
+    further_deciding: 0,
+  };
+  assert.equal(await after("passing"), [
+    { ...now, after: "COMPLIANT", members: 1, deciding: [member("passing", "COMPLIANT")] },
+  ]);
+  assert.equal(await after("passing", "policyless", "silent"), [
+    {
+      ...now,
+      after: "UNKNOWN",
+      members: 3,
+      deciding: [member("policyless", "UNKNOWN"), member("silent", "UNKNOWN", 0)],
+    },
+  ]);
+  assert.equal(await after("silent", "failing", "passing", "failing"), [
+    { ...now, after: "NON-COMPLIANT", members: 3, deciding: [FAILS] },
+  ]);
+  const [worse] = await after("worse");
+  assert.equal(
+    worse.deciding[0].causes.map(({ text }: { text: string }) => text),
+    ["No provenance: not reported to any flow", "scan fails"],
+  );
+  assert.equal(await after(), [{ ...now, after: "UNKNOWN", members: 0, deciding: [] }], "no data is not compliant");
+  assert.equal(rows(server), before, "nothing is stored");
+});
+
+test("archiving an environment: what becomes of each logical environment that includes it", async () => {
+  const { at, world } = await members();
+  world.environment(at, { name: "alone", type: "logical", members: ["failing"] });
+  world.environment(at, { name: "gone", type: "logical", members: ["failing"] });
+  world.environment(at, { name: "other", type: "logical", members: ["passing"] });
+  await server.call("PUT", `/environments/${at.org}/gone/archive`, { key: at.key });
+  const before = rows(server);
+  const archived = (environment: string) => previewMembers(at, { archive_environment: { environment } });
+  const now = {
+    before: "NON-COMPLIANT",
+    deciding_before: [FAILS],
+    further_deciding_before: 0,
+    further_deciding: 0,
+  };
+  assert.equal(await archived("failing"), [
+    { environment: "all", ...now, after: "COMPLIANT", members: 1, deciding: [member("passing", "COMPLIANT")] },
+    { environment: "alone", ...now, after: "UNKNOWN", members: 0, deciding: [] },
+  ]);
+  assert.equal(await archived("silent"), []);
+  assert.equal(await archived("all"), [], "no logical environment includes another");
+  assert.equal(rows(server), before, "nothing is stored");
+});
+
+test("members that decide are listed up to 20 of each side, and logical environments up to 100", async () => {
+  const { at, world } = await members();
+  const silent = Array.from({ length: 22 }, (_, index) => world.environment(at, { name: `silent-${index + 10}` }));
+  const [{ deciding, further_deciding, ...shown }] = await previewMembers(at, {
+    set_members: { environment: "all", included_environments: silent },
+  });
+  assert.equal(
+    deciding.map(({ environment }: { environment: string }) => environment),
+    silent.slice(0, 20),
+  );
+  assert.equal([further_deciding, shown.after, shown.members], [2, "UNKNOWN", 22]);
+  for (let index = 0; index < 101; index++)
+    world.environment(at, { name: `group-${1000 + index}`, type: "logical", members: ["silent"] });
+  const many = await preview(at, { archive_environment: { environment: "silent" } });
+  assert.is(many.logical_environments.length, 100);
+  assert.equal(many.stopped, { reason: "environments", environments_left: 1, artifacts_left: 0 });
+});
+
+test("members that a change could not have, and callers who may not make it, are refused", async () => {
+  const { at, world } = await members();
+  world.environment(at, { name: "nested", type: "logical" });
+  world.environment(at, { name: "old" });
+  await server.call("PUT", `/environments/${at.org}/old/archive`, { key: at.key });
+  const others = (["reader", "snapshotter"] as const).map((role) => server.given.user(at.org, role));
+  const before = rows(server);
+  const set = (environment: string, ...included_environments: string[]) =>
+    refused(at, { set_members: { environment, included_environments } });
+  const missing = (name: string) => `Environment named '${name}' does not exist for organization '${at.org}'`;
+  const gone = `Environment named 'old' has been archived for organization '${at.org}'`;
+  const field = "set_members.included_environments";
+  assert.equal(await set("moon", "passing"), [404, missing("moon")]);
+  assert.equal(await set("passing", "failing"), [
+    400,
+    `Environment 'passing' in organization '${at.org}' is not logical: it is of type 'docker' and includes no other ` +
+      "environments",
+  ]);
+  assert.equal(await set("all", "nested"), [
+    400,
+    { [field]: "Environment 'nested' is logical: only physical environments can be included [input: nested]" },
+  ]);
+  assert.equal(await set("all", "passing", "old", "moon"), [
+    400,
+    { [field]: `${gone} [input: old]; ${missing("moon")} [input: moon]` },
+  ]);
+  assert.is((await set("all", ...Array.from({ length: 10_001 }, () => "passing")))[0], 400);
+  assert.equal(await refused(at, { archive_environment: { environment: "old" } }), [404, gone]);
+  const change = { set_members: { environment: "all", included_environments: ["passing"] } };
+  for (const key of others) {
+    const caller = { ...at, key };
+    assert.is((await refused(caller, change))[0], 403);
+    assert.is((await refused(caller, { archive_environment: { environment: "moon" } }))[0], 403);
+    assert.is((await preview(caller, { archive_flow: { flow_name: "backend" } })).logical_environments.length, 0);
+  }
+  assert.equal(rows(server), before);
+});
+
+test("over all lists of members: the verdict that a preview predicts is the one that the change makes", async () => {
+  const { at } = await members();
+  const names = ["passing", "failing", "worse", "policyless", "silent"];
+  const word = (state: boolean | null) => (state === null ? "UNKNOWN" : state ? "COMPLIANT" : "NON-COMPLIANT");
+  const read = async (name = "all") =>
+    (await server.call("GET", `/environments/${at.org}/${name}`, { key: at.key })).body;
+  const turned = new Set<string>();
+  const put = async (path: string, method: string, body?: object) =>
+    assert.is((await server.call(method, `/environments/${at.org}/${path}`, { key: at.key, body })).status, 200);
+  for (let bits = 0; bits < 2 ** names.length; bits++) {
+    const included_environments = names.filter((_, index) => bits & (1 << index));
+    const [shown] = await previewMembers(at, { set_members: { environment: "all", included_environments } });
+    assert.is(shown.before, word((await read()).state));
+    await put("all", "PATCH", { included_environments });
+    const now = await read();
+    assert.equal([now.included_environments.length, word(now.state)], [shown.members, shown.after]);
+    turned.add(`${shown.before} ${shown.after}`);
+  }
+  for (const environment of names) {
+    const [shown] = await previewMembers(at, { archive_environment: { environment } });
+    assert.is(shown.before, word((await read()).state));
+    await put(`${environment}/archive`, "PUT");
+    assert.is(word((await read()).state), shown.after, environment);
+    turned.add(`${shown.before} ${shown.after}`);
+  }
+  assert.is(turned.size, 6, [...turned].join());
+});
+
 type Verdicts = Map<string, number | null>;
 
 test("over the story: what a preview predicts is what the change makes", async () => {

@@ -13,6 +13,7 @@ import { environmentEvents } from "./events.ts";
 import { crumbsOf, environmentHead, environmentTabs, shownTabs } from "./head.ts";
 import type { Tab } from "./head.ts";
 import { logTab } from "./log.ts";
+import { memberForms } from "./members.ts";
 import { environmentNotThen, noSnapshotThen, policiesThen, readPast } from "./past.ts";
 import type { PastEnvironment } from "./past.ts";
 import { policiesTab, policyForms } from "./policies.ts";
@@ -70,7 +71,7 @@ export const environmentPage = page({
   path: "/{org}/environments/{env}",
   show,
   past: "then",
-  forms: { ...settingsForms, ...policyForms, ...allowlistForms(show) },
+  forms: { ...settingsForms, ...policyForms, ...allowlistForms(show), ...memberForms(show) },
 });
 
 /** `?allow=FINGERPRINT` alone opens the form for the allowlist. */

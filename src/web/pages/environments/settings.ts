@@ -2,7 +2,8 @@
 import { archiveEnv, renameEnvironment, updateEnv } from "../../../api/environments/environments.ts";
 import { allowArtifact } from "../../../api/environments/allowlists.ts";
 import { patchTags } from "../../../api/tags.ts";
-import { formOf, textArea, textField } from "../../components/forms.ts";
+import { formOf, textField } from "../../components/forms.ts";
+import { askPreview, impactPanel, submitText } from "../../components/impact.ts";
 import { card, linkButton, padded } from "../../components/layout.ts";
 import { tagEditor, tagForms } from "../../components/tags.ts";
 import { html } from "../../html.ts";
@@ -10,6 +11,7 @@ import type { Html } from "../../html.ts";
 import { form } from "../../page/page.ts";
 import type { Form, Visit } from "../../page/page.ts";
 import { allowForm, allowlistCard, asksToAllow, asksToDisallow, disallowForm } from "./allowlist.ts";
+import { asksForMembers, membersCard } from "./members.ts";
 import type { ShownEnvironment } from "./types.ts";
 
 const nameOf = ({ params }: Visit): string => params["env"] ?? "";
@@ -20,13 +22,6 @@ export const settingsForms: Readonly<Record<string, Form>> = {
     await visit.call(updateEnv, {
       params: { env_name: nameOf(visit) },
       body: { description: fields.text("description").trim() },
-    });
-    return { go: settingsOf(visit), done: "saved" };
-  }),
-  members: form(updateEnv, async (visit, fields) => {
-    await visit.call(updateEnv, {
-      params: { env_name: nameOf(visit) },
-      body: { included_environments: fields.lines("included_environments") },
     });
     return { go: settingsOf(visit), done: "saved" };
   }),
@@ -45,12 +40,13 @@ export const settingsForms: Readonly<Record<string, Form>> = {
 export async function environmentSettings(visit: Visit, environment: ShownEnvironment): Promise<Html> {
   const { may, query, refused } = visit;
   if (may(archiveEnv) && (query.get("ask") === "archive" || refused?.form === "archive"))
-    return askArchive(visit, environment);
+    return await askArchive(visit, environment);
   const isLogical = environment.type === "logical";
+  if (isLogical && may(updateEnv) && asksForMembers(visit)) return await membersCard(visit, environment);
   if (!isLogical && may(allowArtifact) && asksToAllow(visit)) return await allowForm(visit, environment);
   if (!isLogical && may(allowArtifact) && asksToDisallow(visit)) return await disallowForm(visit, environment);
   return html`${may(updateEnv) && describe(visit, environment)}
-${may(updateEnv) && isLogical && members(visit, environment)}
+${may(updateEnv) && isLogical && (await membersCard(visit, environment))}
 ${!isLogical && may(allowArtifact) && (await allowlistCard(visit, environment))}
 ${may(patchTags) && card({ id: "h-tags", title: "Tags", body: tagEditor(visit, environment.tags) })}
 ${may(renameEnvironment) && rename(visit, environment)}${may(archiveEnv) && archive(visit)}`;
@@ -69,23 +65,6 @@ function describe(visit: Visit, { description }: ShownEnvironment): Html {
     id: "h-describe",
     title: "Description",
     body: padded(formOf(visit, { name: "describe", submit: "Save", fields })),
-  });
-}
-
-function members(visit: Visit, { included_environments: names }: ShownEnvironment): Html {
-  const fields = textArea(visit, {
-    form: "members",
-    name: "included_environments",
-    label: "Environments",
-    value: (names ?? []).join("\n"),
-    rows: Math.min(12, Math.max(4, (names?.length ?? 0) + 1)),
-    isMono: true,
-    hint: "Names of physical environments, one a line, in the order in which they are shown.",
-  });
-  return card({
-    id: "h-members",
-    title: "Members",
-    body: padded(formOf(visit, { name: "members", submit: "Save members", isSecondary: true, fields })),
   });
 }
 
@@ -115,7 +94,9 @@ snapshots stay readable under another name, and its present name can be used aga
     )}`),
   });
 
-function askArchive(visit: Visit, { name }: ShownEnvironment): Html {
+async function askArchive(visit: Visit, { name }: ShownEnvironment): Promise<Html> {
+  const preview = await askPreview(visit, { archive_environment: { environment: name } });
+  const isMember = "failed" in preview || preview.logical_environments.length > 0;
   const fields = html`<p><b><bdi>${name}</bdi></b> leaves the lists and the logical environments that include it, and
 nothing can
 be reported to it any more. Its snapshots stay readable. Actions of this environment alone are deleted.</p>`;
@@ -125,10 +106,14 @@ be reported to it any more. Its snapshots stay readable. Actions of this environ
     body: padded(
       formOf(visit, {
         name: "archive",
-        submit: "Archive this environment",
+        submit: isMember ? submitText("Archive", preview) : "Archive this environment",
         isDanger: true,
         cancel: visit.here({ ask: null }),
         fields,
+        ...(isMember && {
+          within: (buttons) =>
+            impactPanel(visit, { id: "h-impact", title: html`If you archive <bdi>${name}</bdi>`, preview, buttons }),
+        }),
       }),
     ),
   });
