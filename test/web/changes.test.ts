@@ -70,11 +70,11 @@ test("shows each environment with its verdict before and after, causes first, an
     "1 environment turned non-compliant.",
     "Docker Unknown Non-compliant Diff #1 to #2",
     `shell:1 ${SCRIPT} turned non-compliant No provenance : not reported to any flow Why?`,
-    "baseline v1 attached by",
-    "baseline created by",
-    "Nothing changed in quiet .",
+    "Policy baseline v1 attached by",
+    "Policy baseline created by",
   ])
     assert.ok(text.includes(part), `${part} in ${text}`);
+  assert.not.match(text, /Nothing changed/, "the other environment was created in this period");
   assert.not.ok(page.text.includes(SCRIPT));
   assert.match(page.text, /href="[^"]*\/env-diff\?left=production%231&#38;right=production%232"/);
   const turned = /<li class="turn">[\s\S]*?<\/li>/.exec(page.text)?.[0] ?? "";
@@ -93,6 +93,15 @@ test("filters by kind, by environment and by time, and figures are links to what
   assert.equal(headingsOf(byTime), ["By time"]);
   assert.match(visibleText(byTime), /(?<!in )production turned non-compliant/);
   assert.not.match(visibleText(byTime), /The environment/);
+});
+
+test("names the environments that were there before the period and did not change in it", async () => {
+  const { at, browser, prod } = await world();
+  const from = server.clock.at + 1;
+  server.clock.at += 2;
+  runningIn(server).report(at, prod, [running("job:1", freshFingerprint())]);
+  const text = visibleText(await browser.get(`/${at.org}/changes?from=${from}`));
+  assert.ok(text.includes("Nothing changed in quiet ."), text);
 });
 
 test("what the head says is of all kinds, as the figures are", async () => {

@@ -43,7 +43,8 @@ export function presentChanges(
   const changed = environments
     .filter(({ id }) => perEnvironment.has(id))
     .sort((one, other) => Number(places.get(one.id)?.after !== false) - Number(places.get(other.id)?.after !== false));
-  const unchanged = environments.filter(({ id, created_at: created }) => !busy.has(id) && created <= scope.to);
+  // What was created in the period did not stay the same.
+  const unchanged = environments.filter(({ id, created_at: created }) => !busy.has(id) && created < scope.from);
   return {
     from: scope.from,
     to: scope.to,

@@ -511,6 +511,8 @@ test("pages have stable contents, newest first, and environments without a chang
   const { report, environment } = runningIn(server);
   const [prod, quiet] = [environment(at), environment(at)];
   const prints = Array.from({ length: 7 }, () => freshFingerprint());
+  const from = String(server.clock.at + 0.5);
+  server.clock.at += 1;
   for (let count = 1; count <= prints.length; count += 1)
     report(
       at,
@@ -518,20 +520,30 @@ test("pages have stable contents, newest first, and environments without a chang
       prints.slice(0, count).map((print, index) => running(`app-${index}`, print)),
     );
   const to = String(server.clock.at);
-  const all = await read(at, { to, kinds: "started" });
+  const all = await read(at, { from, to, kinds: "started" });
   assert.equal(
     textsOf(all),
     [6, 5, 4, 3, 2, 1, 0].map((index) => `app-${index} started in ${prod}`),
   );
   assert.equal([all["unchanged"], all["unchanged_total"]], [[quiet], 1]);
   const pages = await Promise.all(
-    ["1", "2", "3", "4"].map((page) => read(at, { to, kinds: "started", page, per_page: "3" })),
+    ["1", "2", "3", "4"].map((page) => read(at, { from, to, kinds: "started", page, per_page: "3" })),
   );
   assert.equal(
     pages.flatMap(({ data }) => data),
     all["data"],
   );
   assert.equal(pages[3]?.["pagination"], { total: 7, page: 4, per_page: 3, page_count: 3 });
+});
+
+test("an environment that was created in the period has not stayed the same", async () => {
+  const at = server.given.org();
+  const name = runningIn(server).environment(at);
+  const created = server.clock.at;
+  const during = await read(at, { from: String(created - 1), to: String(created + 1) });
+  assert.equal([during["unchanged"], during["unchanged_total"]], [[], 0]);
+  const later = await read(at, { from: String(created + 1), to: String(created + 2) });
+  assert.equal([later["unchanged"], later["unchanged_total"]], [[name], 1]);
 });
 
 test("never shows what happened in another organization", async () => {

@@ -40,7 +40,7 @@ export function changeRows(visit: Visit, changes: readonly ListedChange[], { isM
     const when = moment(first.timestamp, visit.now);
     const place = isMixed && first.environment_name;
     const where = place && html` <span class="muted">in <bdi class="cut">${place}</bdi></span>`;
-    const summary = html`<summary><b>${words}</b>${where}${icon("chevron-down", "12")}</summary>`;
+    const summary = html`<summary>${words}${where}${icon("chevron-down", "12")}</summary>`;
     return html`<li class="folded">${when}${icon(ICONS[first.kind])}<details>${summary}<ol
 class="changes">${all}</ol></details></li>`;
   });
@@ -67,7 +67,7 @@ function foldAlike(changes: readonly ListedChange[]): Group[] {
     else if (ofSame.length > MAX_ALIKE + 1 && ofSame.indexOf(change) >= MAX_ALIKE)
       addTo(groups, `same ${same}`, {
         change,
-        words: () => `${formatNumber(ofSame.length - MAX_ALIKE)} more ${MANY[change.kind]}`,
+        words: () => html`<b>${formatNumber(ofSame.length - MAX_ALIKE)} more ${MANY[change.kind]}</b>`,
       });
     else groups.set(change.id, { first: change, others: [], words: null });
   }
@@ -160,7 +160,7 @@ function rowOf(visit: Visit, change: ListedChange): Row {
       return {
         ...common,
         title: withCutNames(change),
-        sub: change.by && html`by <bdi>${change.by}</bdi>`,
+        sub: by(change.by),
         link: html`<a href="${visit.to.settings("audit-log")}">Audit log</a>`,
       };
     case "stale":
@@ -186,8 +186,6 @@ const MAX_WHOLE_TEXT_CHARS = 240;
 /** The sentence about a record, with long names cut, because it says behind its name what happened. */
 function withCutNames({ text, record }: ListedChange): Value {
   const names = new Set([record?.name, record?.before].filter((name) => (name ?? "").length > MAX_WHOLE_CHARS));
-  if (names.size === 0 && text.length > MAX_WHOLE_TEXT_CHARS)
-    return html`<span class="cut" title="${text}">${text}</span>`;
   let parts: (string | Html)[] = [text];
   for (const name of names as Set<string>)
     parts = parts.flatMap((part) =>
@@ -195,12 +193,16 @@ function withCutNames({ text, record }: ListedChange): Value {
         ? [part]
         : part.split(name).flatMap((words, at) => (at === 0 ? [words] : [html`<bdi class="cut">${name}</bdi>`, words])),
     );
-  return parts;
+  return parts.map((part) =>
+    typeof part === "string" && part.length > MAX_WHOLE_TEXT_CHARS
+      ? html`<span class="cut" title="${part}">${part}</span>`
+      : part,
+  );
 }
 
 type Parts = Omit<Row, "change" | "mark"> & { mark?: Value };
 
-const by = (name: string | null): Value => (name ? html` by <bdi>${name}</bdi>` : null);
+const by = (name: string | null): Value => (name ? html`by <bdi>${name}</bdi>` : null);
 const joined = (parts: readonly Value[]): Value => {
   const shown = parts.filter((part) => part !== null && part !== undefined && part !== false && part !== "");
   return shown.length === 0 ? null : shown.map((part, at) => html`${at > 0 && " · "}${part}`);
@@ -310,20 +312,21 @@ function policyRow(
 ): Parts {
   if (policy === null) return { title: "A policy changed" };
   const { name, change, before, after } = policy;
-  const label = html`<a class="name cut" href="${to.policy(name)}"><bdi>${name}</bdi></a>`;
+  const link = html`<a class="name cut" href="${to.policy(name)}"><bdi>${name}</bdi></a>`;
+  const label = html`Policy ${link}`;
   const words: Readonly<Record<typeof change, Value>> = {
-    created: html`Policy ${label} created${by(author)}`,
-    version: html`${label} ${step(`v${before}`, `v${after}`)} saved${by(author)}`,
-    described: html`description of ${label} changed${by(author)}`,
-    renamed: html`${label} renamed${by(author)}`,
-    archived: html`${label} archived${by(author)}`,
-    attached: html`${label} v${after} attached${by(author)}`,
-    detached: html`${label} v${before} detached${by(author)}`,
+    created: html`${label} created`,
+    version: html`${label} ${step(`v${before}`, `v${after}`)} saved`,
+    described: html`Description of policy ${link} changed`,
+    renamed: html`${label} renamed`,
+    archived: html`${label} archived`,
+    attached: html`${label} v${after} attached`,
+    detached: html`${label} v${before} detached`,
     in_force: html`${label} ${step(`v${before}`, `v${after}`)} in force here`,
   };
   return {
     title: words[change],
-    sub: policy.comment && html`“${policy.comment}”`,
+    sub: joined([by(author), policy.comment && html`“${policy.comment}”`]),
     link:
       place !== null && index !== null
         ? html`<a href="${to.snapshot(place, index)}">#${index}</a>`
@@ -340,8 +343,8 @@ function allowlistRow(
   return {
     title: html`<span class="name cut">${artifactName(artifact.name)}</span> allowed${
       end === null ? ", no end" : ` until ${formatDate(end, now)}`
-    }${by(author)}`,
-    sub: html`“${allowlist.reason}”`,
+    }`,
+    sub: joined([by(author), html`“${allowlist.reason}”`]),
     link: place !== null && html`<a href="${to.environment(place, { tab: "settings" })}">Allowlist</a>`,
   };
 }
@@ -359,7 +362,7 @@ function memberRow({ to, org }: Visit, { member, by: author }: ListedChange): Pa
         : html`${label} ${step(previous, role)}`;
   return {
     title,
-    sub: author && html`by <bdi>${author}</bdi>`,
+    sub: by(author),
     link: isAccount
       ? html`<a href="${to.serviceAccount(name)}">Account</a>`
       : html`<a href="${to.settings("members")}">Members</a>`,
@@ -371,8 +374,8 @@ function keyRow({ to }: Visit, { key, by: author }: ListedChange): Parts {
   return {
     title: html`Key of <a class="name cut" href="${to.serviceAccount(key.account)}"><bdi>${key.account}</bdi></a> ${
       key.change
-    }${key.change === "lapsed" ? "" : by(author)}`,
-    sub: key.id !== "" && html`<span class="id">${key.id}</span>`,
+    }`,
+    sub: joined([key.change !== "lapsed" && by(author), key.id !== "" && html`<span class="id">${key.id}</span>`]),
     link: html`<a href="${to.settings("audit-log", { event: "api_key" })}">Audit log</a>`,
   };
 }

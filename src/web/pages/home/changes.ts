@@ -185,7 +185,7 @@ function byEnvironment(visit: Visit, { data, environments }: Listed): Html {
     card({
       id: "h-organization",
       title: html`<span class="row">${icon("organization")}Organization</span>`,
-      note: (visit.query.get("kind") ?? "") === "" ? "rules, people and keys" : null,
+      note: (visit.query.get("kind") ?? "") === "" ? "rules, people, keys and records" : null,
       body: changeRows(visit, whole),
     })
   }`;
@@ -248,11 +248,11 @@ function placesCard(
     .slice(0, 12)
     .map(({ name, type, total: own, compliant_after: verdict, last_snapshot: last }) => {
       // Without a snapshot in the period, the answer has no verdict.
-      const mark = last === null ? typeIcon(type) : stateIcon(stateOfVerdict(verdict));
       const late =
         silent.has(name) && html`<span class="st wait">${icon("alert")}<span class="vh">Not reporting</span></span>`;
+      const mark = last === null ? late || typeIcon(type) : stateIcon(stateOfVerdict(verdict));
       const link = html`<a class="grow name cut" href="${visit.here({ environment: name })}"><bdi>${name}</bdi></a>`;
-      return html`<li>${mark}${link}${late}${count(own)}</li>`;
+      return html`<li>${mark}${link}${last !== null && late}${count(own)}</li>`;
     });
   const others = total - rows.length;
   const whole = html`<a class="grow name" href="${visit.here({ kind: "people" })}">People and records</a>`;
