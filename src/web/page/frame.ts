@@ -88,7 +88,7 @@ export function framed(visit: Visit, content: Content, surroundings: Surrounding
     org !== "" && html`${timeMenu(visit, content)}${shown(searchForm(visit))}`
   }
 ${themeButton(visit, surroundings.preferences)}${accountLink(visit)}</header>`;
-  const bottom = org !== "" && bottomBar(to, content.section);
+  const bottom = org !== "" && bottomBar(visit, content.section);
   const band = asOfBand(visit, content);
   const symbols = iconSymbols(html`${side}${top}${band}${AWAY}${body}${bottom}`.text);
   return documentOf({
@@ -244,8 +244,8 @@ function sideNavigation(visit: Visit, current: Section | null, surroundings: Sur
       : null;
   return html`<nav class="side" aria-label="Main" id="nav">
 ${organizationMenu(to, { org, organizations })}
-<div class="nav">${ENTRIES.map(link)}</div>
-${viewsNavigation(visit, surroundings.views)}<div class="nav-sep"></div>
+<div class="side-main"><div class="nav">${ENTRIES.map(link)}</div>
+${viewsNavigation(visit, surroundings.views)}</div><div class="nav-sep"></div>
 <div class="nav">${link(SETTINGS)}<a href="${to.guide()}">${icon("book")}API reference</a></div>
 <div class="side-foot">${MARK}<span>Assay ${readBuildInfo().version}</span>${navigationButton(visit, preferences)}</div>
 </nav>`;
@@ -336,11 +336,18 @@ function choiceButton(
 type="submit" aria-label="${label}" title="${label}">${mark}</button></form>`;
 }
 
-const bottomBar = (to: Links, current: Section | null): Html =>
-  html`<nav class="bottom" aria-label="Main, bottom">${ENTRIES.filter(({ section }) => ON_PHONES.includes(section)).map(
+function bottomBar({ to, path }: Visit, current: Section | null): Html {
+  const links = ENTRIES.filter(({ section }) => ON_PHONES.includes(section)).map(
     ({ section, text, icon: name, href }) =>
       html`<a href="${href(to)}"${section === current && html` aria-current="page"`}>${icon(name, "20")}${text}</a>`,
-  )}<a href="${to.more()}">${icon("three-bars", "20")}More</a></nav>`;
+  );
+  // The other sections are reached by that page.
+  const isBelow = current !== null && !ON_PHONES.includes(current);
+  const mark = path.endsWith("/more") ? "page" : isBelow && "true";
+  return html`<nav class="bottom" aria-label="Main, bottom">${links}<a href="${to.more()}"${
+    mark && html` aria-current="${mark}"`
+  }>${icon("three-bars", "20")}More</a></nav>`;
+}
 
 const initial = (name: string): string => ([...name][0] ?? "A").toUpperCase();
 
