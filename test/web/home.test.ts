@@ -218,7 +218,7 @@ test("the overview says what fails and why, and escapes what was reported", asyn
   for (const [href, words] of [
     ["environments?state=COMPLIANT", "0 <small>"],
     ["environments?state=NON-COMPLIANT", "1 non-compliant"],
-    ["environments/production", '<span>1<span class="t-word"> running</span>,'],
+    ["environments/production", '<span>1<span class="t-word"> running</span></span></a>,'],
     ["environments/production?show=failing", "1 failing"],
     [`deployments?from=${day(-13)}`, "1</a>"],
     [`deployments?from=${day(-13)}`, "All 1"],

@@ -91,7 +91,7 @@ export function leadCell({
     ? html`${typeof lead === "number" ? since(lead) : html`<span class="muted">unknown</span>`}${
         build !== null && html`<div class="sub hide-tablet">${since(build)} from build</div>`
       }`
-    : html`<span class="muted">started before</span>`;
+    : html`<span class="muted nowrap">not its first</span>`;
   return html`<td class="r num w-lead" data-l="${LEAD_TIME}">${value}</td>`;
 }
 

@@ -158,13 +158,17 @@ export function filters(
   const action = to.path(path.slice(1));
   // States are links: the button stands beside the fields that it sends, also where these take more than one line.
   const isState = ({ kind }: Filter): boolean => kind === "state";
-  const fields = items.filter((item) => !isState(item)).map((item) => filterField({ query, here }, item));
-  const states = items.filter(isState).map((item) => filterField({ query, here }, item));
+  const isDay = ({ kind }: Filter): boolean => kind === "day";
+  const field = (item: Filter): Html => filterField({ query, here }, item);
+  const [days, others] = [items.filter(isDay), items.filter((item) => !isState(item) && !isDay(item))];
+  // The days of a period go to the next row together.
+  const period = days.length > 0 && html`<span class="filters-days">${days.map(field)}</span>`;
+  const states = items.filter(isState).map(field);
   const button = html`<button class="btn" type="submit">Filter</button>`;
   const counted = total !== null && html`<span class="num">${formatNumber(total)} ${what}</span>`;
   const clear = isFiltered && html`<a href="${cleared}">Clear filters</a>`;
   return html`<div class="list-head"><form class="filters" method="get" action="${action}">
-${kept}${fields}${button}${states}${moreFilters({ query, here }, more)}</form><div
+${kept}${others.map(field)}${period}${button}${states}${moreFilters({ query, here }, more)}</form><div
 class="chips">${counted}${clear}${saveView(visit)}</div></div>`;
 }
 

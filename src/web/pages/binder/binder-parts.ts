@@ -26,8 +26,11 @@ type Parted<Row> = { total: number; items: readonly Row[] };
 const nameLink = (href: string, name: string): Html => html`<a class="t-name" href="${href}"><bdi>${name}</bdi></a>`;
 /** The grey line below a name; one child, because its children stand apart. */
 const subLine = (text: Value): Html => html`<div class="sub"><span>${text}</span></div>`;
-const moment = (at: number | null, otherwise: string): Html =>
-  at === null ? html`<span class="muted">${otherwise}</span>` : utcTime(at);
+/** On phones the label stands before a time; what there is in place of a time says it all. */
+const momentCell = (label: string, at: number | null, { otherwise, sub }: { otherwise: string; sub?: Value }): Html =>
+  at === null
+    ? html`<td><span class="muted">${otherwise}</span>${sub}</td>`
+    : html`<td data-l="${label}">${utcTime(at)}${sub}</td>`;
 const TIME = { className: "cw-168" } as const;
 
 function listTable<Row>(
@@ -147,14 +150,14 @@ export function verdictsPart({ to }: Visit, { verdicts, subject }: ShownBinder):
     const { first_snapshot: first, last_snapshot: last } = one;
     const range =
       first === null
-        ? html`<span class="muted">before the first snapshot</span>`
-        : html`<a href="${to.snapshot(subject.name, first)}">#${first}</a>${
+        ? html`<td><span class="muted">before the first snapshot</span></td>`
+        : html`<td data-l="Snapshots"><a href="${to.snapshot(subject.name, first)}">#${first}</a>${
             last !== null && last !== first && html` to <a href="${to.snapshot(subject.name, last)}">#${last}</a>`
-          }`;
-    return html`<tr><td data-l="From">${utcTime(one.since)}</td><td data-l="To">${moment(
-      one.until,
-      "at the end",
-    )}</td><td>${plainState(stateOfVerdict(one.compliant))}</td><td data-l="Snapshots">${range}</td><td class="r"
+          }</td>`;
+    const until = momentCell("To", one.until, { otherwise: "at the end" });
+    return html`<tr><td data-l="From">${utcTime(one.since)}</td>${until}<td>${plainState(
+      stateOfVerdict(one.compliant),
+    )}</td>${range}<td class="r"
 data-l="Failing at most">${formatNumber(one.non_compliant_artifacts)}</td></tr>`;
   });
   const { total } = verdicts;
@@ -195,7 +198,7 @@ export function requiredPart({ to }: Visit, { required, coverage, subject }: Sho
   const isControl = subject.kind === "control";
   const columns = [
     { text: "Environment" },
-    ...(isControl ? [] : [{ text: "Control" }]),
+    ...(isControl ? [] : [{ text: "Control", className: "cw-112" }]),
     { text: "Required by" },
     { text: "Releases", isRight: true },
     { text: "With the decision", isRight: true },
@@ -252,10 +255,10 @@ export function allowlistPart({ to }: Visit, { allowlist }: ShownBinder): Binder
   ];
   const body = listTable({ caption: "Allowlist entries", columns, what: "entries" }, allowlist, (one) => {
     const replaced = one.replaced_at !== null && subLine(html`replaced ${formatUtc(one.replaced_at)}`);
-    return html`<tr><td data-l="Begun">${utcTime(one.begun_at)}</td><td data-l="Ends">${moment(
-      one.expires_at,
-      "no end",
-    )}${replaced}</td><td class="lead"><span class="t-name"><bdi>${one.artifact_name}</bdi></span>${subLine(html`in
+    return html`<tr><td data-l="Begun">${utcTime(one.begun_at)}</td>${momentCell("Ends", one.expires_at, {
+      otherwise: "no end",
+      sub: replaced,
+    })}<td class="lead"><span class="t-name"><bdi>${one.artifact_name}</bdi></span>${subLine(html`in
 <a href="${to.environment(one.environment_name)}"><bdi>${one.environment_name}</bdi></a> ${fingerprint(
       one.artifact_fingerprint,
     )}`)}</td><td class="full">${one.reason}</td><td data-l="By">${one.by}</td></tr>`;
@@ -281,8 +284,9 @@ export function rulesPart({ to }: Visit, { rules, subject }: ShownBinder): Binde
     const address = one.kind === "policy" ? to.policy(one.name) : to.control(one.name);
     return html`<tr><td class="lead">${nameLink(address, one.name)} <span class="v">v${one.version}</span>${subLine(
       html`${one.kind}${one.comment !== "" && html`, ${one.comment}`}`,
-    )}</td><td data-l="From">${utcTime(one.since)}</td><td
-data-l="To">${moment(one.until, "in force")}</td><td data-l="By">${one.by}</td><td data-l="SHA-256">${
+    )}</td><td data-l="From">${utcTime(one.since)}</td>${momentCell("To", one.until, {
+      otherwise: "in force",
+    })}<td data-l="By">${one.by}</td><td data-l="SHA-256">${
       one.sha256 === null ? html`<span class="muted">–</span>` : fingerprint(one.sha256)
     }</td></tr>`;
   });

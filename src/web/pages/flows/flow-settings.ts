@@ -76,7 +76,7 @@ function rename(visit: Visit, flow: Flow): Html {
 }
 
 /** Names and tags of flows count from the next report of an environment on. */
-const LATER = "In environments with their next report.";
+const LATER = "Environments count it with their next report.";
 
 /** The question before tags that policies read are changed. */
 async function askTags(visit: Visit, flow: Flow, { form, fields }: RefusedForm): Promise<Html> {

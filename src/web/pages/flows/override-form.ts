@@ -67,7 +67,7 @@ export async function overrideForm(
         title: html`If it is ${verdict === "true" ? "compliant" : "non-compliant"}`,
         preview,
         buttons,
-        note: hasFlips && "In environments with their next report.",
+        note: hasFlips && "Environments count it with their next report.",
       }),
   })}</section>`;
 }

@@ -58,7 +58,7 @@ export const keyboardPage = page({
     crumbs: [{ text: "Account", href: to.account() }],
     main: html`${pageHead({ title: "Keyboard" })}<div data-keyboard><div class="keys-cols">${GROUPS.map(
       groupOf,
-    )}</div><p class="palette-f"><b>Single-key shortcuts are ${
+    )}</div><p class="sub"><b>Single-key shortcuts are ${
       preferences.keys === "off" ? "switched off" : "on"
     }.</b> <a href="${to.account()}#choose-keys">Change it in your account</a></p></div>`,
   }),

@@ -48,7 +48,7 @@ export function othersOf(
   ].filter(({ number }) => number > 0);
   const parts = counted.map(
     ({ number, word, state }, at) =>
-      html`${at > 0 && ", "}<a href="${listOf(state)}">${formatNumber(number)} ${word}</a>`,
+      html`${at > 0 && ", "}<a class="nowrap" href="${listOf(state)}">${formatNumber(number)} ${word}</a>`,
   );
   return parts.length === 0 ? null : html`<span>${parts}</span>`;
 }
@@ -180,12 +180,11 @@ function running(to: Visit["to"], environment: Environment): Html {
       .filter(({ value }) => value > 0)
       .map(({ value, words: of }) => `${value} ${of}`)
       .join(", ") || "Nothing is running";
+  const number = html`${formatNumber(total)}<span class="t-word"> running</span>`;
   const words =
     total === 0
       ? html`<span>nothing<span class="t-word"> running</span></span>`
-      : html`<a href="${to.environment(name)}"><span>${formatNumber(total)}<span class="t-word"> running</span>${
-          failing > 0 && ","
-        }</span></a>`;
+      : html`<a href="${to.environment(name)}"><span>${number}</span></a>${failing > 0 && ","}`;
   const fails = failing > 0 && html` <a href="${list("failing")}">${formatNumber(failing)} failing</a>`;
   const bar = segments(parts, sentence);
   return html`<div class="seg-cell"><span class="sub num"><span>${words}${fails}</span></span>${bar}</div>`;

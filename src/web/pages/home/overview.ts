@@ -124,7 +124,9 @@ function summary({ to }: Visit, { environments, running, deployments }: Overview
     {
       label: `${LEAD_TIME}, median`,
       value: lead === null ? html`<span class="muted">–</span>` : shortSpan(lead),
-      note: notes.length > 0 && notes.join(", "),
+      note:
+        notes.length > 0 &&
+        notes.map((note, at) => html`<span class="whole">${note}${at < notes.length - 1 && ","}</span> `),
     },
   ]);
 }

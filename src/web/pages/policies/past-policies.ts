@@ -5,7 +5,7 @@ import { getPolicy } from "../../../api/policies/policies.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { sourceCode } from "../../components/code.ts";
 import { icon } from "../../components/icon.ts";
-import { card, linkButton, nameCell, padded, pageHead, table } from "../../components/layout.ts";
+import { card, linkButton, nameCell, nameList, padded, pageHead, table } from "../../components/layout.ts";
 import { listPage, pageFrom } from "../../components/list-page.ts";
 import { PER_PAGE, pageOf, pager } from "../../components/lists.ts";
 import { notThen } from "../../page/past-notes.ts";
@@ -52,17 +52,17 @@ function policyRow({ to, now }: Visit, policy: PastPolicy): Html {
   });
   const version = policy.version === null ? html`<span class="muted">No text</span>` : tag(`v${policy.version}`);
   const rest = policy.environment_count - policy.environments.length;
-  const users = policy.environments.map(({ environment_name: environment, version }, at) => {
+  const users = policy.environments.map(({ environment_name: environment, version }) => {
     // What stands for a damaged record is a sentence.
     const place = environment.includes(" ")
       ? environment
       : html`<a href="${to.environment(environment)}"><bdi>${environment}</bdi></a>`;
     // An environment keeps the version with which it was evaluated until its next evaluation.
     const own = version !== null && version !== policy.version && ` (v${version})`;
-    return html`${at > 0 && ", "}${place}${own}`;
+    return html`${place}${own}`;
   });
-  return html`<tr>${name}<td>${version}</td><td class="fill" data-l="In force in">${
-    users.length === 0 ? html`<span class="muted">no environment</span>` : users
+  return html`<tr>${name}<td>${version}</td><td class="full" data-l="In force in">${
+    users.length === 0 ? html`<span class="muted">no environment</span>` : nameList(users)
   }${rest > 0 && html` and ${formatNumber(rest)} more`}</td>
 <td class="r" data-l="Stored">${time(policy.stored_at, now)}</td></tr>`;
 }

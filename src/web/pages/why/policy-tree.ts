@@ -213,6 +213,12 @@ function conditionNode(context: Context, verdict: Verdict, { type, text, lines, 
   };
 }
 
+/** A text in quotes, a number; of a flow or an artifact, whether there is one. */
+const valueWords = (value: unknown): string => {
+  if (typeof value === "boolean") return value ? "exists" : "does not exist";
+  return value === null ? "is not set" : `is ${JSON.stringify(value)}`;
+};
+
 /** `flow.tags.tier is "core", so false`. */
 function outcomeWords(
   { flow, result, error, values }: Condition["results"][number],
@@ -220,7 +226,7 @@ function outcomeWords(
 ): Html {
   const shown = Object.entries(values)
     .slice(0, MAX_VALUES)
-    .map(([name, value]) => `${name} is ${value === null ? "not set" : JSON.stringify(value)}`);
+    .map(([name, value]) => `${name} ${valueWords(value)}`);
   const reasons = shown.length === 0 ? "" : `${shown.join(", ")}, so `;
   const outcome = error ?? (result === null ? "not evaluated, an earlier exception applies" : `${reasons}${result}`);
   const place = flow === null ? "without provenance: " : hasSeveral && html`in flow <bdi>${flow}</bdi>: `;
