@@ -31,7 +31,7 @@ const POLICY = `artifacts:
   trail-compliance:
     required: true
     exceptions:
-      - if: \${{ flow.tags.tier == "batch" }}
+      - if: \${{ exists(flow) and flow.tags.tier == "batch" }}
   attestations:
     - { type: generic, name: scan }
 `;
@@ -92,7 +92,7 @@ test("an artifact shows who refuses it, the causes apart from rules, and what wo
     `review is missing in trail ${trail}`,
     "2 of 3 rules fail",
     `Non-compliant in ${trail}`,
-    'flow.tags.tier == "batch" flow.tags.tier is not set, so false',
+    'exists(flow) and flow.tags.tier == "batch" flow exists, flow.tags.tier is not set, so false',
     "review was never reported The template expects type pull_request",
     "Reported by",
     "A re-evaluation from the stored facts and policy versions gives the same verdict.",

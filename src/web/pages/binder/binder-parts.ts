@@ -197,7 +197,7 @@ export function trailsPart({ to }: Visit, { trails, subject }: ShownBinder): Bin
 export function requiredPart({ to }: Visit, { required, coverage, subject }: ShownBinder): BinderPart {
   const isControl = subject.kind === "control";
   const columns = [
-    { text: "Environment" },
+    { text: "Environment", className: "cw-env" },
     ...(isControl ? [] : [{ text: "Control", className: "cw-112" }]),
     { text: "Required by" },
     { text: "Releases", isRight: true },

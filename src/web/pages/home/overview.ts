@@ -100,7 +100,9 @@ function summary({ to }: Visit, { environments, running, deployments }: Overview
     leadBefore !== null && `was ${shortSpan(leadBefore)}`,
     unknown > 0 && `${formatNumber(unknown)} unknown`,
     build !== null && `from build ${shortSpan(build)}`,
-  ].filter((note) => note !== false);
+  ]
+    .filter((note) => note !== false)
+    .map((note, at, { length }) => html`<span class="whole">${note}${at < length - 1 && ","}</span> `);
   return figures([
     {
       label: "Environments compliant",
@@ -124,9 +126,7 @@ function summary({ to }: Visit, { environments, running, deployments }: Overview
     {
       label: `${LEAD_TIME}, median`,
       value: lead === null ? html`<span class="muted">–</span>` : shortSpan(lead),
-      note:
-        notes.length > 0 &&
-        notes.map((note, at) => html`<span class="whole">${note}${at < notes.length - 1 && ","}</span> `),
+      note: notes.length > 0 && html`<span>${notes}</span>`,
     },
   ]);
 }

@@ -91,7 +91,7 @@ function artifactTable(visit: Visit, subjects: readonly ShownArtifact[], isLogic
   const columns = [
     { text: "Artifact" },
     { text: "State", className: "w-st" },
-    ...(isLogical ? [{ text: "Environment", className: "w-place w-member" }] : []),
+    ...(isLogical ? [{ text: "Environment", className: "w-place" }] : []),
     { text: "Trail" },
   ];
   const rows = subjects.map((subject) => artifactRows(visit, subject, isLogical));
