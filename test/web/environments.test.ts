@@ -236,6 +236,8 @@ test("two snapshots of any environments are compared, and mistakes are shown at 
     const [, message = ""] = new RegExp(`id="${field}-error">([\\s\\S]*?)</p>`).exec(page.text) ?? [];
     assert.is(visibleText({ text: message }), words);
     assert.is(page.text.match(/aria-invalid="true"/g)?.length, 1, words);
+    const [, faulty] = /name="(\w+)"[^<>]*aria-invalid/.exec(page.text) ?? [];
+    assert.is(faulty, right === "nowhere" ? "right" : `${field}_at`, "the field that is wrong");
   }
   const gone = await admin.get(path(`/${name}/9`));
   assert.is(gone.status, 404);

@@ -13,6 +13,8 @@ import type { Visit } from "../../page/page.ts";
  */
 export type Side = { environment: string; moment: string; expression: string | null };
 type SideName = "left" | "right";
+/** What is wrong with a side; `isName`: with the name of its environment, otherwise with its moment. */
+export type SideProblems = Readonly<Partial<Record<SideName, { text: string; isName: boolean }>>>;
 
 /** Environments in the list of choices, a page of them; with more the name is typed. */
 const MAX_CHOICES = 49;
@@ -62,7 +64,7 @@ function momentWords(position: string): string {
 export async function diffForm(
   visit: Visit,
   sides: Record<SideName, Side>,
-  options: { action: string; keep: Html | null; problems: Readonly<Partial<Record<SideName, string>>> },
+  options: { action: string; keep: Html | null; problems: SideProblems },
 ): Promise<Html> {
   const names = await environmentNames(visit);
   const field = (name: SideName, label: string): Html =>
@@ -104,23 +106,24 @@ function sideField({
   label: string;
   side: Side;
   names: readonly string[] | null;
-  problem: string | null;
+  problem: SideProblems[SideName] | null;
 }): Html {
-  const invalid = problem !== null && html` aria-invalid="true" aria-describedby="${name}-error"`;
+  const [invalidName, invalidMoment] = [true, false].map(
+    (isName) => problem?.isName === isName && html` aria-invalid="true" aria-describedby="${name}-error"`,
+  );
   const choices = names && (names.includes(environment) || environment === "" ? names : [environment, ...names]);
   const place =
     choices === null
       ? html`<input class="field mono" id="${name}" name="${name}" value="${environment}" placeholder="production"
-maxlength="300" required>`
-      : html`<select class="field" id="${name}" name="${name}" required>${
+maxlength="300" required${invalidName}>`
+      : html`<select class="field" id="${name}" name="${name}" required${invalidName}>${
           environment === "" && html`<option value="" selected>Choose an environment</option>`
         }${choices.map(
           (one) => html`<option value="${one}"${one === environment && html` selected`}>${one}</option>`,
         )}</select>`;
   return html`<fieldset class="diff-side"><legend>${label}</legend><label class="vh" for="${name}">${label}:
 environment</label>${place}<label class="vh" for="${name}_at">${label}: moment</label><input class="field mono"
-id="${name}_at" name="${name}_at" value="${moment}" maxlength="100" placeholder="latest"${invalid}>${
-    problem !== null &&
-    html`<p class="field-error" id="${name}-error">${icon("alert-fill", "12")}${inWords(problem)}</p>`
+id="${name}_at" name="${name}_at" value="${moment}" maxlength="100" placeholder="latest"${invalidMoment}>${
+    problem && html`<p class="field-error" id="${name}-error">${icon("alert-fill", "12")}${inWords(problem.text)}</p>`
   }</fieldset>`;
 }

@@ -13,14 +13,14 @@ import type { Html } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
 import { comparison, changeKindOf, setOf } from "./diff-changes.ts";
 import { NO_MOMENTS, diffForm, readSide } from "./diff-form.ts";
-import type { Side } from "./diff-form.ts";
+import type { Side, SideProblems } from "./diff-form.ts";
 import type { ShownEnvironment } from "./types.ts";
 
 const PER_PAGE = 25;
 
 type Sides = { left: Side; right: Side };
 export type Diff = AnswerOf<typeof compareSnapshots>;
-type Refusal = { problems: Readonly<Partial<Record<"left" | "right", string>>>; message: string | null };
+type Refusal = { problems: SideProblems; message: string | null };
 
 /**
  * The form, and the comparison; `diff` is null where there is none.
@@ -55,7 +55,10 @@ const nothingAsked = (): Html =>
     command: "kosli diff snapshots staging production",
   })}</section>`;
 
-const NO_MOMENT = "Write latest, a number such as #12, ~1, 2.days.ago, or a time such as 2026-01-31 18:00";
+const NO_MOMENT = {
+  text: "Write latest, a number such as #12, ~1, 2.days.ago, or a time such as 2026-01-31 18:00",
+  isName: false,
+};
 
 /** A refusal is shown at the form, which keeps what was typed. */
 async function compare({ call, query, moment }: Visit, { left, right }: Sides): Promise<Diff | Refusal> {
@@ -83,9 +86,13 @@ async function compare({ call, query, moment }: Visit, { left, right }: Sides): 
   } catch (error) {
     if (!(error instanceof AppError) || (error.code !== "invalid" && error.code !== "not_found")) throw error;
     if (error.fields === null) return missingSide(error.message, { left, right });
+    // The moment was read above.
     const { snappish1, snappish2 } = error.fields;
     return {
-      problems: { ...(snappish1 ? { left: snappish1 } : {}), ...(snappish2 ? { right: snappish2 } : {}) },
+      problems: {
+        ...(snappish1 ? { left: { text: snappish1, isName: true } } : {}),
+        ...(snappish2 ? { right: { text: snappish2, isName: true } } : {}),
+      },
       message: null,
     };
   }
@@ -96,9 +103,9 @@ function missingSide(message: string, sides: Sides): Refusal {
   const name = (["left", "right"] as const).find((side) =>
     [sides[side].environment, sides[side].expression].some((named) => message.includes(`'${named}'`)),
   );
-  return name === undefined
-    ? { problems: {}, message: inWords(message) }
-    : { problems: { [name]: message }, message: null };
+  if (name === undefined) return { problems: {}, message: inWords(message) };
+  const isName = message.includes(`'${sides[name].environment}'`);
+  return { problems: { [name]: { text: message, isName } }, message: null };
 }
 
 /** Other moments of the same environments. */
