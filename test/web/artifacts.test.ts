@@ -70,7 +70,7 @@ test("artifacts are listed with state, flow, trail and commit, by flow or reposi
   assert.match(visibleText(page), /Non-compliant backend release-1/);
   assert.is(namesOf(await browser.get(`/${at.org}/artifacts?flow=backend`)).length, 1);
   const missing = visibleText(await browser.get(`/${at.org}/artifacts?flow=no-such-flow`));
-  assert.match(missing, /No artifact matches .* A flow or a repository needs its whole name/);
+  assert.match(missing, /No artifact matches .* that is archived or does not exist, nothing is listed/);
   assert.match(visibleText(await browser.get(`/${at.org}/artifacts?page=999999`)), /This page is beyond the end/);
 });
 

@@ -55,7 +55,9 @@ const showList = listPage({
     text: "An artifact is what a run of a flow built: a container image, a file or a directory.",
     command: "kosli attest artifact IMAGE --artifact-type oci \\\n  --flow FLOW --trail TRAIL --name NAME",
   },
-  none: "The search looks for a part of the name, in any case. A flow or a repository needs its whole name.",
+  none:
+    "The search looks for a part of the name, in any case. Of a flow or a repository that is archived or does not " +
+    "exist, nothing is listed.",
 });
 
 const readArtifacts = pageFrom(listArtifacts, ({ query }) => ({

@@ -58,7 +58,7 @@ export function artifactRows(
   const groups = Map.groupBy(artifacts, ({ environment_name: member }) => member ?? "");
   return [...groups].map(
     ([member, own]) =>
-      html`<tbody><tr class="group"><th colspan="5" scope="rowgroup"><span class="gh">${icon("server")}<a
+      html`<tbody><tr class="group"><th colspan="5" scope="rowgroup"><span class="gh"><a
 href="${visit.to.environment(member)}"><bdi>${member}</bdi></a></span></th></tr>${own.map(rowsOf)}</tbody>`,
   );
 }

@@ -80,9 +80,10 @@ function artifactsCard(
 ): Html {
   const show = showOf(visit.query);
   const { true: compliant, false: failing, null: unknown } = snapshot.artifact_compliance_count;
-  const counts = { all: runningIn(snapshot), failing, compliant, unknown, changed: changes };
   const isSearched = searchOf(visit.query) !== null;
   const total = snapshot.pagination?.total ?? 0;
+  // The list of all has what exited, too, whose number no other list knows.
+  const counts = { all: show === "all" ? total : null, failing, compliant, unknown, changed: changes };
   const offered = SHOWN.filter((one) => one !== "unknown" || unknown > 0 || show === one);
   const form = filters(visit, {
     items: [
