@@ -186,7 +186,7 @@ test("every kind of attestation has a summary and details of its own", async () 
         "Packages 1,234",
         "Tools syft 1.18.0, <b>",
         "Created not stated",
-        "Minimum elements 2 missing Missing Components CycloneDX 1.6, SPDX 3.0.1, or a later version BSI Time of its",
+        "Minimum elements 2 missing Missing Packages CycloneDX 1.6, SPDX 3.0.1, or a later version BSI Time of its",
         "was not read, because no file is attached. This is a warning, not a verdict.",
         "Not known: author of the SBOM,",
       ],

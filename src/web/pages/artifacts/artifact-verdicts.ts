@@ -121,7 +121,7 @@ function environmentRow(
     mark: typeIconName(type),
     name,
     href: to.snapshot(name, index),
-    sub: html`<span>${typeName(type)}, ${isRunning ? "running" : "ran until"} #${index}</span>`,
+    sub: html`<span>${typeName(type)}, ${isRunning ? "running" : "ran until"}\u00a0#${index}</span>`,
     state: isAllowed ? badge("allowlisted") : badge(shown.state, shown.word === undefined ? {} : { word: shown.word }),
     because: environmentReasons(assertion),
     why: to.whyArtifact(name, index, fingerprint),

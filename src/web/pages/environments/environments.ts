@@ -210,7 +210,7 @@ function environmentRow({ to, now }: Visit, environment: ShownEnvironment): Html
     ? verdictBar({ compliant: counts.true, failing: counts.false, unknown: counts.null }, (show) =>
         to.environment(name, { show }),
       )
-    : html`<span class="sub">no snapshot yet</span>`;
+    : html`<span class="sub nowrap">no snapshot yet</span>`;
   const reported = isSilent(environment, now)
     ? html`<span class="st wait">${icon("alert")}<span class="vh">Not reporting: </span>${time(
         environment.last_reported_at,

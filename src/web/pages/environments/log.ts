@@ -38,7 +38,7 @@ export async function logTab(visit: Visit, environment: ShownEnvironment, past: 
       { text: "Snapshot" },
       { text: "State", className: "w-st" },
       { text: past === null ? "Running" : "Ran", className: "w-seg" },
-      { text: "In force for", isRight: true },
+      { text: "In force for", isRight: true, className: "hide-tablet" },
       { text: "Taken", isRight: true },
     ],
     rows: data.map((outline) => outlineRow(visit, environment, outline)),
@@ -73,7 +73,7 @@ function outlineRow({ to, now, moment }: Visit, { name }: ShownEnvironment, outl
     { compliant: counts.true, failing: counts.false, unknown: counts.null },
     (show) => to.snapshot(name, outline.index, { show }),
     { isPast: moment !== null },
-  )}</td><td class="r num" data-l="In force for">${span}</td><td class="r"
+  )}</td><td class="r num hide-tablet" data-l="In force for">${span}</td><td class="r"
 data-l="Taken">${timestamp(taken)}</td></tr>`;
 }
 

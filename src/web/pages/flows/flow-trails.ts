@@ -40,7 +40,7 @@ export async function trailsTab(visit: Visit, flow: Flow): Promise<Html> {
       { text: "Name" },
       { text: "State", className: "w-st" },
       { text: "Cause", className: "w-cause" },
-      { text: "Commit", className: "hide-s" },
+      { text: "Commit", className: "hide-t" },
       { text: "Begun", isRight: true },
     ],
     row: trailRow,
@@ -64,5 +64,5 @@ function trailRow({ to, now }: Visit, trail: Trail): Html {
     mark: icon("history"),
   });
   return html`<tr>${name}<td>${badge(stateOf(trail.compliance_state))}</td><td class="fill">${causesLine(trail)}</td>
-<td class="hide-s">${commit(info?.sha1, info?.url)}</td><td class="r">${time(trail.created_at, now)}</td></tr>`;
+<td class="hide-t">${commit(info?.sha1, info?.url)}</td><td class="r">${time(trail.created_at, now)}</td></tr>`;
 }

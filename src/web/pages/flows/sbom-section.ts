@@ -47,7 +47,7 @@ function table({ components, missing }: Elements): Html {
     return html`<tr><td><span class="t-name">${words.charAt(0).toUpperCase()}${words.slice(1)}</span><div
 class="sub">${askers.join(", ")}</div></td><td class="r num">${extent}</td></tr>`;
   });
-  const head = html`<th scope="col">Missing</th><th scope="col" class="r">Components</th>`;
+  const head = html`<th scope="col">Missing</th><th scope="col" class="r">Packages</th>`;
   return html`<table class="t"><thead><tr>${head}</tr></thead>
 <tbody>${rows}</tbody></table>`;
 }
