@@ -1,6 +1,6 @@
 /** The period of a tab of a repository: its choice, and the counts in it as a chart. */
 import { DAY_S, parseIsoTime } from "../../../domain/time.ts";
-import { barChart, barList, countedIn, HALF_WIDTH } from "../../components/charts.ts";
+import { barChart, barList, countedIn } from "../../components/charts.ts";
 import { linkButton } from "../../components/layout.ts";
 import { formatNumber } from "../../components/state.ts";
 import { formatDate, formatUtc } from "../../components/time.ts";
@@ -66,29 +66,29 @@ export const longerPeriod = ({ here }: Visit, { days }: Period): Html | null =>
 
 /**
  * How often something happened, by day or week. A bar leads to its days in the list of the tab.
- * @param times epoch seconds
+ * @param times epoch seconds @param width that of the chart, if not of one in a side card
  */
 export function frequencyChart(
   { now, here }: Pick<Visit, "now" | "here">,
   times: readonly number[],
-  { period, what }: { period: Period; what: "build" | "deployment" },
+  { period, what, width }: { period: Period; what: "build" | "deployment"; width?: number },
 ): Html {
   const { days, from } = period;
-  const width = days > MAX_DAILY ? WEEK_DAYS : 1;
-  const size = Math.ceil(days / width);
+  const span = days > MAX_DAILY ? WEEK_DAYS : 1;
+  const size = Math.ceil(days / span);
   // The last bar ends today; the first one may begin before the period.
-  const start = from - (size * width - days) * DAY_S;
+  const start = from - (size * span - days) * DAY_S;
   const counts = Array.from({ length: size }, () => 0);
   for (const time of times) {
-    const at = Math.floor((time - start) / (width * DAY_S));
+    const at = Math.floor((time - start) / (span * DAY_S));
     if (at >= 0 && at < size) counts[at] = (counts[at] as number) + 1;
   }
   // Few labels fit, the last one under the last bar.
   const every = Math.ceil(size / MAX_LABELS);
   const bars = counts.map((value, index) => {
-    const first = start + index * width * DAY_S;
-    const last = first + (width - 1) * DAY_S;
-    const day = width === 1 ? formatDate(first, now) : `${formatDate(first, now)} to ${formatDate(last, now)}`;
+    const first = start + index * span * DAY_S;
+    const last = first + (span - 1) * DAY_S;
+    const day = span === 1 ? formatDate(first, now) : `${formatDate(first, now)} to ${formatDate(last, now)}`;
     return {
       label: (size - 1 - index) % every === 0 ? formatDate(first, now) : "",
       parts: [{ colour: "bar", value }] as const,
@@ -96,15 +96,15 @@ export function frequencyChart(
       counted: countedIn(value, { day, what, href: here({ from: dateOf(first), to: dateOf(last) }) }),
     };
   });
-  const unit = width === 1 ? "day" : "week";
+  const unit = span === 1 ? "day" : "week";
   const [first, last, all] = [formatDate(from, now), formatDate(now, now), formatNumber(times.length)];
   const chart = barChart(
     bars,
     `${what === "build" ? "Builds" : "Deployments"} a ${unit} from ${first} to ${last}: ${all} in all`,
-    HALF_WIDTH,
+    width,
   );
   const counted = bars.map((bar) => bar.counted);
-  return html`${chart}${barList(width === 1 ? "By day" : "By week", counted)}`;
+  return html`${chart}${barList(span === 1 ? "By day" : "By week", counted)}`;
 }
 
 const dateOf = (seconds: number): string => formatUtc(seconds).slice(0, 10);

@@ -6,6 +6,7 @@ import { deploymentTable, LEAD_TIME } from "../../components/deployments.ts";
 import { card, empty, padded } from "../../components/layout.ts";
 import { pageOf, pager } from "../../components/lists.ts";
 import { formatNumber } from "../../components/state.ts";
+import { HALF_WIDTH } from "../../components/charts.ts";
 import { formatSpan } from "../../components/time.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
@@ -40,7 +41,7 @@ export async function releaseTab(visit: Visit, { id }: { id: string }): Promise<
     id: "h-frequency",
     title: "Frequency",
     note: period.days > 30 ? "by week" : "by day",
-    body: padded(frequencyChart(visit, times, { period, what: "deployment" })),
+    body: padded(frequencyChart(visit, times, { period, what: "deployment", width: HALF_WIDTH })),
   })}${environments.length > 0 && metrics(visit, environments, period)}</div>
 <div class="list-head">${card({
     id: "h-deployments",
