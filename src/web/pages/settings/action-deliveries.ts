@@ -99,7 +99,7 @@ function deliveryRow(visit: Visit, { delivery, mayRetry }: { delivery: Delivery;
     href: null,
     name: html`<bdi>${eventWords(subject)}</bdi>`,
     after: is_test && tag("test"),
-    sub: html`<span class="id" title="${id}">${id.slice(0, 13)}</span>`,
+    sub: html`<span class="id" title="${id}">${id.slice(-12)}</span>`,
   });
   const isRefused = refused?.form === "retry" && refused.fields.text("delivery") === id;
   const retry =
@@ -126,11 +126,12 @@ function eventWords(subject: string): string {
 function stateCell(delivery: Delivery, now: number): Html {
   const { state, attempts, finished_at, next_attempt_at, last_status, last_error } = delivery;
   const tries = attempts === 1 ? "1 attempt" : `${attempts} attempts`;
-  const answer: Value = last_status !== null && `, status ${last_status}`;
+  // The error names the status, and the word Delivered says that it was a good one.
+  const answer: Value = last_status !== null && last_error === null && `, status ${last_status}`;
   const error = last_error && html`<div class="sub"><bdi>${last_error}</bdi></div>`;
   if (state === "delivered")
     return html`<span class="st">${icon("check")}Delivered</span>
-<div class="sub"><span>${time(finished_at, now)}${answer}</span></div>`;
+<div class="sub"><span>${time(finished_at, now)}</span></div>`;
   if (state === "dead")
     return html`<span class="st wait">${icon("x")}Given up</span>
 <div class="sub"><span>${time(finished_at, now)}, ${tries}${answer}</span></div>${error}`;

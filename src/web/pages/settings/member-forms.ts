@@ -57,10 +57,16 @@ export function addition(visit: Visit): Html {
   })}`;
 }
 
-export function askRole(visit: Visit, user: string): Html {
-  const fields = html`<p>The new role of <b><bdi>${user}</bdi></b> holds from the next request on.</p>${hiddenField(
+type Person = { user: string; name: string };
+
+/** The name with the login name, where that is another. */
+const nameOf = ({ user, name }: Person): Html =>
+  html`<b><bdi>${name}</bdi></b>${name !== user && html` (<bdi>${user}</bdi>)`}`;
+
+export function askRole(visit: Visit, person: Person): Html {
+  const fields = html`<p>The new role of ${nameOf(person)} holds from the next request on.</p>${hiddenField(
     "user",
-    user,
+    person.user,
   )}${roleField(visit, "role", visit.query.get("role") ?? "member")}`;
   const cancel = visit.to.settings("members");
   return card({
@@ -70,9 +76,9 @@ export function askRole(visit: Visit, user: string): Html {
   });
 }
 
-export function askRemove(visit: Visit, user: string): Html {
-  const fields = html`<p><b><bdi>${user}</bdi></b> loses access to ${visit.org} with the next request. What this person
-reported stays, and so do the service accounts that the person created.</p>${hiddenField("user", user)}`;
+export function askRemove(visit: Visit, person: Person): Html {
+  const fields = html`<p>${nameOf(person)} loses access to ${visit.org} with the next request. What this person
+reported stays, and so do the service accounts that the person created.</p>${hiddenField("user", person.user)}`;
   const cancel = visit.to.settings("members");
   const form = formOf(visit, { name: "remove", submit: "Remove this member", isDanger: true, fields, cancel });
   return card({ id: "h-remove", title: "Remove this member?", body: padded(form) });

@@ -28,9 +28,8 @@ export const membersPage = page({
     const ask = refused ? QUESTION_OF[refused.form] : query.get("ask");
     const user = refused ? refused.fields.text("user") : (query.get("user") ?? "");
     if (ask === "add" && may(createMember) && may(putMember)) return framed(visit, "Add a member", addition(visit));
-    if (ask === "role" && user !== "" && may(putMember)) return framed(visit, user, await about(visit, user, askRole));
-    if (ask === "remove" && user !== "" && may(removeMember))
-      return framed(visit, user, await about(visit, user, askRemove));
+    if (ask === "role" && user !== "" && may(putMember)) return about(visit, user, askRole);
+    if (ask === "remove" && user !== "" && may(removeMember)) return about(visit, user, askRemove);
     return framed(visit, undefined, await memberList(visit));
   },
   forms: {
@@ -71,10 +70,12 @@ const framed = (visit: Visit, title: string | undefined, main: Html): Content =>
   settingsContent(visit, "members", title === undefined ? { main } : { title, main });
 
 /** A question about a member. The address of one may outlive the membership: then a new role would be a new member. */
-async function about(visit: Visit, user: string, ask: (visit: Visit, user: string) => Html): Promise<Html> {
+async function about(visit: Visit, user: string, ask: typeof askRole): Promise<Content> {
   const { data, pagination } = await visit.call(listMembers, { query: { search: user.slice(0, MAX_SEARCH_CHARS) } });
-  const isMember = data.some((member) => member.user === user) || pagination.total > data.length;
-  return isMember || visit.refused ? ask(visit, user) : notMember(visit, user);
+  const member = data.find((one) => one.user === user);
+  const isMember = member !== undefined || pagination.total > data.length;
+  const name = member?.display_name ?? user;
+  return framed(visit, name, isMember || visit.refused ? ask(visit, { user, name }) : notMember(visit, user));
 }
 
 /** A person who gave up their own rights does not see this page any more. */
@@ -116,7 +117,7 @@ async function memberList(visit: Visit): Promise<Html> {
     columns: [
       { text: "Name" },
       { text: "Role" },
-      { text: "Since" },
+      { text: "Since", className: "hide-tablet" },
       { text: "Last login" },
       { text: "Actions", isHidden: true },
     ],
@@ -150,7 +151,10 @@ class="vh"> ${member.display_name}</span></a>`;
   const login =
     member.last_login_at === null ? html`<span class="muted">unknown</span>` : time(member.last_login_at, now);
   const origin = member.role_from_login && html` <span class="sub">by the login provider</span>`;
-  return html`<tr>${name}<td>${tag(member.role)}${origin}</td><td data-l="Since">${time(member.since, now)}</td>
+  return html`<tr>${name}<td>${tag(member.role)}${origin}</td><td class="hide-tablet" data-l="Since">${time(
+    member.since,
+    now,
+  )}</td>
 <td data-l="Last login">${login}</td><td class="r"><span class="row-actions"><a class="btn btn-s btn-quiet"
 href="${history}">History${of}</a>${change}${remove}</span></td></tr>`;
 }
