@@ -111,7 +111,7 @@ test("buttons lead to the package and to the JSON, whose SHA-256 stands in the h
 test("the binders of an environment and a flow have verdicts and trails", async () => {
   const { at, browser, flow, prod } = await world();
   const environment = await browser.get(`/${at.org}/audit-binder?environment=${prod}`);
-  assert.match(headingsOf(environment).join("; "), /^1 Not compliant or unknown 1; 2 Decis.* 3 Verdicts \d+/);
+  assert.match(headingsOf(environment).join("; "), /^1 Not compliant, unknown or allowed 1; 2 Decis.* 3 Verdicts \d+/);
   assert.match(visibleText(environment), /of the time, non-compliant for/);
   const ofFlow = await browser.get(`/${at.org}/audit-binder?flow=${flow}`);
   assert.match(headingsOf(ofFlow).join("; "), /^1 Trails that are not compliant 0; 2 Decis.* 3 Trails 2/);
@@ -122,11 +122,11 @@ test("a long list folds out, and what the page has no room for is said", async (
   const { at, browser } = await world({ without: 102 });
   const page = await browser.get(`/${at.org}/audit-binder?control=C-1`);
   const text = visibleText(page);
-  assert.match(text, /92 more entries ; 2 others are in JSON and package/);
-  assert.match(text, /first 100 entries of each list; JSON and package have all of them\. Show 1,000 of each/);
+  assert.match(text, /92 more entries ; 2 others are in JSON and download/);
+  assert.match(text, /first 100 entries of each list; JSON and download have all of them\. Show 1,000 of each/);
   const long = visibleText(await browser.get(`/${at.org}/audit-binder?control=C-1&lists=long`));
   assert.match(long, /94 more entries/);
-  assert.not.match(long, /JSON and package have all of them/);
+  assert.not.match(long, /JSON and download have all of them/);
 });
 
 test("without a subject it asks for one, the form leads to the binder, and a mistake stands at its field", async () => {
@@ -140,7 +140,7 @@ test("without a subject it asks for one, the form leads to the binder, and a mis
   assert.equal(await wrong("control=C-9"), { name: "There is no control 'C-9'." });
   assert.equal(await wrong("environment=nowhere"), { name: "There is no environment 'nowhere'." });
   assert.equal(await wrong("control=C-1&from=2026-02-30"), {
-    from: "A date such as 2026-01-31, a time such as 2026-01-31T18:00, or a duration such as 90days.",
+    from: "Such as 2026-01-31, 2026-01-31T18:00 or 90days.",
   });
   assert.equal(await wrong("control=C-1&from=2023-02-01&to=2023-01-01"), { from: "The period starts after its end." });
   assert.equal(await wrong("control=C-1&from=2100-01-01&to=2100-01-02"), { from: "The period starts in the future." });

@@ -263,7 +263,7 @@ test("a key is shown once with what to paste; it is rotated and revoked", async 
   const next = secretIn(rotated) as string;
   assert.is(rotated.status, 200);
   assert.is.not(next, key);
-  assert.match(visibleText(rotated), /rotated, in grace/);
+  assert.match(visibleText(rotated), /replaced, still works/);
   assert.not.ok((await at.browser.get(path)).text.includes(next));
   const [old, fresh] = await keys();
   assert.is(fresh.expires_at, old.expires_at);

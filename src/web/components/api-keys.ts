@@ -88,7 +88,7 @@ function keyRow(
     mayRevoke && html`<a class="btn btn-s btn-danger" href="${here({ ask: "revoke", key: id })}">Revoke${of}</a>`;
   const used = last_used_at === 0 ? html`<span class="muted">never</span>` : time(last_used_at, now);
   return html`<tr><td class="lead"><span class="t-name"><bdi>${description}</bdi></span>${
-    isRotated && html` ${tag("rotated, in grace")}`
+    isRotated && html` ${tag("replaced, still works")}`
   }<div class="sub"><span class="id" title="${id}">${id.slice(0, 13)}</span></div></td>
 <td data-l="Created">${time(created_at, now)}</td><td data-l="Used">${used}</td>
 <td data-l="Ends">${endCell(key, now)}</td>

@@ -42,7 +42,7 @@ function listTable<Row>(
   const rows = items.map(row);
   const [shown, rest] = [rows.slice(0, SHOWN_ROWS), rows.slice(SHOWN_ROWS)];
   const left = total - items.length;
-  const note = left > 0 ? `; ${formatNumber(left)} others are in JSON and package` : "";
+  const note = left > 0 ? `; ${formatNumber(left)} others are in JSON and download` : "";
   const folded =
     rest.length > 0 &&
     html`<details class="fold"><summary>${icon("chevron-right", "12")}<span><b>${formatNumber(rest.length)} more
@@ -50,14 +50,14 @@ ${what}</b>${note}</span></summary>${table({ caption: `${caption}, continued`, c
   const lacking =
     rest.length === 0 &&
     left > 0 &&
-    html`<p class="card-f sub">${formatNumber(left)} others are in JSON and package.</p>`;
+    html`<p class="card-f sub">${formatNumber(left)} others are in JSON and download.</p>`;
   return html`<div class="card">${table({ caption, columns, rows: shown })}${folded}${lacking}</div>`;
 }
 
 export function missingPart(visit: Visit, { missing, subject }: ShownBinder): BinderPart {
   const title = {
     control: "Without a decision",
-    environment: "Not compliant or unknown",
+    environment: "Not compliant, unknown or allowed",
     flow: "Trails that are not compliant",
   };
   const began = subject.kind === "flow" ? "Begun" : "Since";
@@ -77,7 +77,10 @@ export function missingPart(visit: Visit, { missing, subject }: ShownBinder): Bi
     const state = states[gap.state] ?? "unknown";
     const until = allowlist?.expires_at ?? null;
     const word = gap.state === "allowed" ? (until === null ? "Allowed, no end" : "Allowed") : undefined;
-    const where = place && subLine(html`in <bdi>${place}</bdi>${trail && html`, trail <bdi>${trail}</bdi>`}`);
+    // The binder of an environment does not name it in each row.
+    const other = place !== subject.name && html`in <bdi>${place}</bdi>`;
+    const of = trail && html`${other && ", "}trail <bdi class="whole">${trail}</bdi>`;
+    const where = place !== null && (other || of) && subLine(html`${other}${of}`);
     const address = place === null ? visit.to.trail(gap.flow_name ?? "", trail ?? "") : snapshotOf(visit, gap);
     const end = place !== null && (gap.until === null ? "Has not ended." : `Until ${formatUtc(gap.until)}.`);
     const allowed =
@@ -313,7 +316,9 @@ export function changesPart({ to }: Visit, { changes, from, subject }: ShownBind
     const { record } = one;
     const detail = one.allowlist?.reason ?? one.policy?.comment ?? (record && stepOf(record));
     return html`<tr><td data-l="When">${utcTime(one.timestamp)}</td><td data-l="Who">${one.by ?? "–"}</td><td
-class="full">${one.text}${detail !== null && subLine(html`${detail}`)}</td></tr>`;
+class="full"><span class="cut-block" title="${one.text}">${one.text}</span>${
+      detail !== null && subLine(html`${detail}`)
+    }</td></tr>`;
   });
   const people = changes.people_since === null;
   const since = Math.max(changes.since, changes.people_since ?? 0);
@@ -354,7 +359,7 @@ trail <bdi>${trail}</bdi>`)}</td></tr>`;
     id: "evidence",
     title: "Evidence index",
     total: evidence.total,
-    note: evidence.total > 0 && `${sizeText(figures.evidence_bytes ?? 0)} in the package`,
+    note: evidence.total > 0 && `${sizeText(figures.evidence_bytes ?? 0)} in the download`,
     body,
     nothing: "No file is attached.",
   };

@@ -141,8 +141,8 @@ function shown(visit: Visit, { asked, binder, json }: Shown): Html {
 <div class="cols-toc"><div class="stack"><section id="summary" aria-label="Summary">
 <p class="lede">${binder.summary}</p>
 ${figuresOf(binder)}${lengthNote(visit, parts)}</section>${parts.map(partOf)}
-<p class="sub">The package has this document, every attestation in its scope and the files themselves, with a manifest
-of their SHA-256: <code>sha256sum --check SHA256SUMS</code> checks it without this server.</p>
+<p class="sub">The download has this document, every attestation in its scope and the files themselves, with a manifest
+of their SHA-256: <code class="nowrap">sha256sum --check SHA256SUMS</code> checks it without this server.</p>
 <div class="paper-sign"><span>Reviewed by, date</span><span>Signature</span></div></div>
 <nav class="toc" aria-label="In this binder"><a href="#summary">Summary</a>${parts.map(
     ({ id, title }, at) => html`<a href="#${id}">${`${at + 1}  ${title}`}</a>`,
@@ -167,7 +167,7 @@ function lengthNote({ here, query }: Visit, parts: readonly BinderPart[]): Html 
   if (parts.every(({ total }) => total <= limit)) return null;
   return html`<p class="notice" role="status">${icon("info")}<span>This page has the first ${formatNumber(
     limit,
-  )} entries of each list; JSON and package have all of them.${
+  )} entries of each list; JSON and download have all of them.${
     !isLong && html` <a href="${here({ lists: "long" })}">Show ${formatNumber(MANY_ENTRIES)} of each</a>`
   }</span></p>`;
 }

@@ -55,7 +55,8 @@ const noDecision = ({ identifier }: Control): Html =>
     icon: "law",
     title: "No decisions yet",
     text: "A decision says whether a trail or an artifact met the control, and who decided.",
-    command: `kosli attest decision --control ${identifier} --compliant=true --flow FLOW --trail TRAIL --name NAME`,
+    command: `kosli attest decision --control ${identifier} \\
+  --compliant=true --flow FLOW --trail TRAIL --name NAME`,
   })}</section>`;
 
 function decisionList(visit: Visit, control: Control, { decisions, ...counts }: DecisionPage): Html {

@@ -28,8 +28,10 @@ export const providerWord = (provider: string): string =>
   PROVIDERS.find(({ value }) => value === provider)?.text ?? provider;
 
 /** What names the repository of an artifact; in most pipelines the client finds it by itself. */
-const COMMAND = `kosli attest artifact IMAGE --artifact-type oci --name NAME --flow FLOW --trail TRAIL \\
-  --repository acme/backend-api --repo-provider github --repo-url https://github.com/acme/backend-api`;
+const COMMAND = `kosli attest artifact IMAGE --artifact-type oci \\
+  --flow FLOW --trail TRAIL --name NAME \\
+  --repository acme/backend-api --repo-provider github \\
+  --repo-url https://github.com/acme/backend-api`;
 
 export const reposPage = page({
   path: "/{org}/repos",
