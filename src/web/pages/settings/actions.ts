@@ -90,7 +90,7 @@ function actionRow({ to, now }: Visit, action: ListedAction): Html {
   });
   const targets = [...new Set(action.targets.map(({ type }) => targetWord(type)))];
   const kind = `${action.type === "env" ? "environment" : "flow"}${places.length === 1 ? "" : "s"}`;
-  return html`<tr>${name}<td class="fill">${summary(places.map(place), 3)}<div class="sub">${kind}</div></td>
+  return html`<tr>${name}<td class="fill"><bdi>${summary(places.map(place), 3)}</bdi><div class="sub">${kind}</div></td>
 <td class="nowrap fill" data-l="To">${targets.join(", ")}</td>
 <td class="r">${lastMessage(action, now)}</td></tr>`;
 }

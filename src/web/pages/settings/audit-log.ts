@@ -223,7 +223,7 @@ function membershipRow({ now }: Visit, event: MembershipEvent): Html {
         : html`${tag(previous_role)} to ${tag(role)}`;
   return html`<tr><td class="lead"><span class="t-name"><bdi>${user}</bdi></span>
 <div class="sub"><bdi>${user_name}</bdi></div></td>
-<td class="fill">${change}</td>
+<td class="fill"><span>${change}</span></td>
 <td class="fill" data-l="By"><bdi>${event.changed_by}</bdi><div class="sub">${SOURCES[event.source]}</div></td>
 <td class="r">${time(event.timestamp, now)}</td></tr>`;
 }

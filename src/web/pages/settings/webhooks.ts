@@ -161,7 +161,7 @@ function sonarFields(visit: Visit, settings: Readonly<Record<string, string>>): 
       { value: "key", text: "Named after the key of the project" },
       { value: "name", text: "Named after the project" },
     ],
-  })}<div class="form-pair">${text("flow_prefix", {
+  })}<div class="form-pair form-even">${text("flow_prefix", {
     label: "Put before this name",
     hint: "With sonar- the flow of the project shop is sonar-shop",
   })}${text("flow_suffix", { label: "Put after it", hint: "Letters, digits and - _ . ~" })}</div>`;
