@@ -220,7 +220,7 @@ test("two snapshots of any environments are compared, and mistakes are shown at 
   const { name } = await failing();
   const other = await failing();
   const text = await show(`/${at.org}/env-diff?left=${name}&right=${encodeURIComponent(`${other.name}#2`)}`);
-  assert.match(text, new RegExp(`${name}#2 .*ago ${other.name}#2|${name}#2 just now ${other.name}#2`));
+  assert.match(text, new RegExp(`${name} #2 .*ago ${other.name} #2|${name} #2 just now ${other.name} #2`));
   assert.match(text, `Only ${other.name}`);
   assert.match(await show(`/${at.org}/env-diff`), "Choose two snapshots");
   const wrong = await admin.get(`/${at.org}/env-diff?left=${name}~9&right=${name}@{never}`);
@@ -254,14 +254,14 @@ test("each side of a comparison has a field for its environment and one for the 
   const { name } = await failing();
   const sides = (left: string, right: string): string =>
     `/${at.org}/env-diff?${new URLSearchParams({ left: name, left_at: left, right: name, right_at: right })}`;
-  const first = new RegExp(`${name}#1 .*${name}#2`);
+  const first = new RegExp(`${name} #1 .*${name} #2`);
   for (const moment of ["#1", "1", "~1", "-2"]) assert.match(await show(sides(moment, "latest")), first, moment);
   for (const moment of ["~1", "-2", "#-2"])
     assert.match((await admin.get(sides(moment, "#-1"))).text, 'aria-current="true">Previous snapshot<', moment);
   assert.not.match((await admin.get(sides("#-1", "#-2"))).text, 'aria-current="true">Previous snapshot<');
   const at1 = world.times(at, name)[0] ?? 0;
   const iso = new Date(Math.ceil(at1) * 1000).toISOString();
-  assert.match(await show(sides(iso.slice(0, 19).replace("T", " "), "")), `${name}#1`);
+  assert.match(await show(sides(iso.slice(0, 19).replace("T", " "), "")), `${name} #1`);
   const page = await admin.get(
     `/${at.org}/env-diff?left=${encodeURIComponent(`${name}@{${iso.slice(0, 19)}}`)}&right=${name}`,
   );

@@ -13,7 +13,8 @@ type Commits = NonNullable<AnswerOf<typeof compareSnapshots>["data"][number]["co
 export function commitsWords({ total, is_complete: isComplete, is_behind: isBehind, authors }: Commits): string {
   if (total === 0) return isComplete ? "the same commit" : "commits not known";
   const people = authors === 0 ? "" : ` by ${authors === 1 ? "1 person" : `${formatNumber(authors)} people`}`;
-  return `${isBehind ? "behind by " : ""}${isComplete ? "" : "more than "}${plural(total, "commit")}${people}`;
+  const count = `${isComplete ? "" : "more than "}${plural(total, "commit")}`;
+  return isBehind ? `${count} behind${people && `,${people}`}` : `${count}${people}`;
 }
 
 /** The words, which open the list. */

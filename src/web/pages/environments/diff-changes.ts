@@ -69,7 +69,8 @@ function betweenWords({ snapshots_between: between }: Diff): Html | null {
 }
 
 const sideLink = ({ to, now }: Visit, side: Diff["from"]): Html =>
-  html`<a href="${to.snapshot(side.environment, side.index)}"><bdi>${side.environment}#${side.index}</bdi></a>
+  html`<a href="${to.snapshot(side.environment, side.index)}"><span><bdi>${side.environment}</bdi>
+#${side.index}</span></a>
 <span class="muted">${time(side.timestamp, now)}</span>`;
 
 const newlyFailing = (diff: Diff): string =>

@@ -1,6 +1,7 @@
 /** A snapshot: what runs, why it fails, what changed, and which policies apply. */
 import { getSnapshot } from "../../../api/environments/snapshots.ts";
 import { attachPolicyToEnv } from "../../../api/environments/environment-policies.ts";
+import { SEPARATOR } from "../../components/causes.ts";
 import { icon } from "../../components/icon.ts";
 import type { IconName } from "../../components/icon.ts";
 import { card, empty, linkButton, moreLink, padded, table } from "../../components/layout.ts";
@@ -231,7 +232,7 @@ function changeItem(visit: Visit, artifact: ListedArtifact): Html {
   return html`<li><span class="diffmark ${look}" role="img" aria-label="${word}">${icon(mark)}</span><div
 class="grow">${label}
 <div class="sub">${changeOf(artifact) ?? "changed"}, ${amount}${
-    diff && /^https?:\/\//.test(diff) && html` · <a href="${diff}" rel="noopener noreferrer">commits</a>`
+    diff && /^https?:\/\//.test(diff) && html`${SEPARATOR}<a href="${diff}" rel="noopener noreferrer">commits</a>`
   }</div></div></li>`;
 }
 
