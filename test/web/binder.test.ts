@@ -122,11 +122,11 @@ test("a long list folds out, and what the page has no room for is said", async (
   const { at, browser } = await world({ without: 102 });
   const page = await browser.get(`/${at.org}/audit-binder?control=C-1`);
   const text = visibleText(page);
-  assert.match(text, /92 more entries ; 2 others are in JSON and download/);
-  assert.match(text, /first 100 entries of each list; JSON and download have all of them\. Show 1,000 of each/);
+  assert.match(text, /92 more entries ; 2 others are in the JSON and the download/);
+  assert.match(text, /first 100 entries of each list; the JSON and the download have all of them\. Show 1,000 of/);
   const long = visibleText(await browser.get(`/${at.org}/audit-binder?control=C-1&lists=long`));
   assert.match(long, /94 more entries/);
-  assert.not.match(long, /JSON and download have all of them/);
+  assert.not.match(long, /the JSON and the download have all of them/);
 });
 
 test("without a subject it asks for one, the form leads to the binder, and a mistake stands at its field", async () => {

@@ -42,7 +42,7 @@ function listTable<Row>(
   const rows = items.map(row);
   const [shown, rest] = [rows.slice(0, SHOWN_ROWS), rows.slice(SHOWN_ROWS)];
   const left = total - items.length;
-  const note = left > 0 ? `; ${formatNumber(left)} others are in JSON and download` : "";
+  const note = left > 0 ? `; ${formatNumber(left)} others are in the JSON and the download` : "";
   const folded =
     rest.length > 0 &&
     html`<details class="fold"><summary>${icon("chevron-right", "12")}<span><b>${formatNumber(rest.length)} more
@@ -50,7 +50,7 @@ ${what}</b>${note}</span></summary>${table({ caption: `${caption}, continued`, c
   const lacking =
     rest.length === 0 &&
     left > 0 &&
-    html`<p class="card-f sub">${formatNumber(left)} others are in JSON and download.</p>`;
+    html`<p class="card-f sub">${formatNumber(left)} others are in the JSON and the download.</p>`;
   return html`<div class="card">${table({ caption, columns, rows: shown })}${folded}${lacking}</div>`;
 }
 

@@ -167,7 +167,7 @@ function lengthNote({ here, query }: Visit, parts: readonly BinderPart[]): Html 
   if (parts.every(({ total }) => total <= limit)) return null;
   return html`<p class="notice" role="status">${icon("info")}<span>This page has the first ${formatNumber(
     limit,
-  )} entries of each list; JSON and download have all of them.${
+  )} entries of each list; the JSON and the download have all of them.${
     !isLong && html` <a href="${here({ lists: "long" })}">Show ${formatNumber(MANY_ENTRIES)} of each</a>`
   }</span></p>`;
 }
