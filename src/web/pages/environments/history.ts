@@ -36,7 +36,8 @@ export async function historyCard(
   const [first, last] = [history.runs[0], history.runs.at(-1)];
   if (!first || !last) return html``;
   const span = Math.max(1, history.end - first.from);
-  const range = `#${first.first_index} to #${last.last_index}, ${formatSpan(history.end - first.from)}`;
+  const all = rangeOf({ ...first, last_index: last.last_index });
+  const range = `${all}, ${formatSpan(history.end - first.from)}`;
   const rects = history.runs.map((run) =>
     runBar(run, { start: first.from, span, shown: at.index, href: visit.to.snapshot(name, run.first_index) }),
   );
@@ -60,7 +61,7 @@ function runBar(
   const isCurrent = run.first_index <= shown && shown <= run.last_index;
   const look = run.compliant === null ? "c-none" : run.compliant ? "c-ok" : "c-bad";
   const [y, height] = run.compliant === false ? [0, 20] : [10, 10];
-  const name = run.first_index === run.last_index ? `#${run.first_index}` : `#${run.first_index} to #${run.last_index}`;
+  const name = rangeOf(run);
   const mark = isCurrent && html`<rect class="c-mark" ${place(x, width)} y="22" height="2"/>`;
   const words = `${name}, from ${formatUtc(run.from)}`;
   const isLink = width >= MIN_LINK_WIDTH;
@@ -107,6 +108,10 @@ function ticks({ from, span, now, isNow }: { from: number; span: number; now: nu
 const DAY_S = 86_400;
 const tickText = (time: number, { span, now }: { span: number; now: number }): string =>
   span < 3 * DAY_S ? formatUtc(time).slice(11, 16) : formatDate(time, now);
+
+/** `#7`, or `#1 to #7`. */
+const rangeOf = ({ first_index: first, last_index: last }: Pick<Run, "first_index" | "last_index">): string =>
+  first === last ? `#${first}` : `#${first} to #${last}`;
 
 /** What the strip shows, in words. */
 function sentence({ runs, end }: History): string {

@@ -195,7 +195,9 @@ export function trailsCard(visit: Visit, { trails, flows }: Overview): Html {
   return card({
     id: "h-trails",
     title: "Needs attention",
-    note: html`${total > 0 && count(total)}${hasMoreTrails(trails) && " or more"} trails of the last ${days} days`,
+    note: html`${total > 0 && count(total)}${hasMoreTrails(trails) && " or more"} ${
+      total === 1 ? "trail" : "trails"
+    } of the last ${days} days`,
     body:
       items.length === 0
         ? nothing(
@@ -277,7 +279,7 @@ export function flowsCard({ to, now }: Visit, { flows }: Overview): Html {
     const number = latest !== null && `${formatNumber(trails)} ${trails === 1 ? "trail" : "trails"} · changed last: `;
     const mark = latest === null ? icon("workflow") : stateIcon(state, `Trail that changed last: ${word}`);
     return html`<li>${mark}<div class="grow"><a class="name cut" href="${to.flow(name)}" data-prefetch>${name}</a>
-<div class="sub">${number}${word}</div></div>${time(at, now)}</li>`;
+<div class="sub">${number}<span class="nowrap">${word}</span></div></div>${time(at, now)}</li>`;
   });
   return card({
     id: "h-flows",
