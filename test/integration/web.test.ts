@@ -91,7 +91,7 @@ inBrowser("an auditor reaches the binder of a control in three clicks, and takes
     await page.getByText("From and to").click();
     await page.getByLabel("From", { exact: true }).fill("2026-13-01");
     await click("button", "Show");
-    assert.match(await page.locator("#from-error").innerText(), /A date such as 2026-01-31/);
+    assert.match(await page.locator("#from-error").innerText(), /Write it as 2026-01-31/);
     assert.is(await page.getByLabel("Identifier").inputValue(), "SEC-REL-4");
   }),
 );

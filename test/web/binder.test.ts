@@ -140,7 +140,7 @@ test("without a subject it asks for one, the form leads to the binder, and a mis
   assert.equal(await wrong("control=C-9"), { name: "There is no control 'C-9'." });
   assert.equal(await wrong("environment=nowhere"), { name: "There is no environment 'nowhere'." });
   assert.equal(await wrong("control=C-1&from=2026-02-30"), {
-    from: "Such as 2026-01-31, 2026-01-31T18:00 or 90days.",
+    from: "Write it as 2026-01-31, 2026-01-31T18:00 or 90days.",
   });
   assert.equal(await wrong("control=C-1&from=2023-02-01&to=2023-01-01"), { from: "The period starts after its end." });
   assert.equal(await wrong("control=C-1&from=2100-01-01&to=2100-01-02"), { from: "The period starts in the future." });

@@ -117,7 +117,7 @@ test("what the head says is of all kinds, as the figures are", async () => {
 
 test("a wrong filter says so at its field, and keeps what was typed", async () => {
   const { at, browser } = await world();
-  const time = "A date such as 2026-01-31, a time such as 2026-01-31T18:00, or a duration such as 12hours.";
+  const time = "Write it as 2026-01-31, 2026-01-31T18:00 or 12hours.";
   for (const [query, problems] of [
     ["from=yesterday&to=2026-02-30", { from: time, to: time }],
     ["from=2026-02-02&to=2026-02-01", { from: "The period starts after its end." }],

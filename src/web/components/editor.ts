@@ -83,7 +83,9 @@ export function editorForm(visit: Visit, options: EditorOptions): Html {
   const warnings = refused?.warnings ?? [];
   const found = [...problems.map(withKind("error")), ...warnings.map(withKind("warning"))];
   const error = problems.length === 0 ? (refused?.errors[field] ?? null) : null;
-  const hidden = html`${hiddenField("csrf", visit.csrf)}${hiddenField("form", form)}`;
+  // Enter in a field presses the first button of a form, which would be that of the check.
+  const first = html`<button type="submit" name="do" value="save" hidden></button>`;
+  const hidden = html`${hiddenField("csrf", visit.csrf)}${hiddenField("form", form)}${first}`;
   const note = problemBox(refused?.message || null);
   // A browser drops the first line feed of a text area.
   const area = html`<textarea class="field mono editor-text" id="editor-text" name="${field}" rows="${

@@ -53,7 +53,7 @@ export function problemsIn(error: unknown, { kind, name }: Asked): BinderProblem
 function words(problem: string): string {
   if (problem.startsWith("Input should not be after")) return "The period starts after its end";
   if (problem.startsWith("Input should not be in the future")) return "The period starts in the future";
-  return "Such as 2026-01-31, 2026-01-31T18:00 or 90days";
+  return "Write it as 2026-01-31, 2026-01-31T18:00 or 90days";
 }
 
 export function binderForm(visit: Visit, asked: Asked, problems: BinderProblems): Html {

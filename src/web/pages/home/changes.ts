@@ -93,7 +93,7 @@ function periodOf({ query, moment }: Visit): { from: string | null; to: string |
 const words = (problem: string): string =>
   problem.startsWith("Input should not be after")
     ? "The period starts after its end"
-    : "A date such as 2026-01-31, a time such as 2026-01-31T18:00, or a duration such as 12hours";
+    : "Write it as 2026-01-31, 2026-01-31T18:00 or 12hours";
 
 async function shown(visit: Visit, changes: Listed): Promise<Html> {
   const { query, to, org } = visit;
