@@ -44,10 +44,7 @@ test("adds up the findings of all results by severity, and leaves out severities
 
 test("adds up failures and errors of all suites, whatever their names are", () => {
   assert.is(found(evaluateJunit({ junit_results: [suiteOf("a' has 7 failures and 'b", 1, 0)] })), "1 failed");
-  assert.is(
-    found(evaluateJunit({ junit_results: [suiteOf("a", 2, 1), suiteOf("b\nc", 1, 0)] })),
-    "3 failed, 1 error",
-  );
+  assert.is(found(evaluateJunit({ junit_results: [suiteOf("a", 2, 1), suiteOf("b\nc", 1, 0)] })), "3 failed, 1 error");
   assert.is(found(evaluateJunit({ junit_results: [] })), "no test suites");
 });
 
