@@ -2,6 +2,7 @@
  * Refusals of operations in the words of a form. The API answers what validators say (http/validate.ts); a person at a
  * field needs what to write there, and has the text that was typed before them.
  */
+import { plural } from "../components/state.ts";
 import * as names from "../../domain/names.ts";
 import { CUSTOM_TYPE_PATTERN } from "../../domain/policy/schema.ts";
 import type { SourceProblem } from "../../errors.ts";
@@ -30,7 +31,6 @@ const PATTERNS: ReadonlyMap<string, string> = new Map([
 
 /** A snapshot that does not exist, by its expression (messages). */
 const SNAPSHOT = /^Org: '[^']*'\. Snapshot '([\s\S]*)' resolves to '([^'#]*)#-?\d+'\. len\(snapshots\) == (\d+)\. /;
-const snapshots = (count: string): string => `${count} ${count === "1" ? "snapshot" : "snapshots"}`;
 
 type Rule = readonly [pattern: RegExp, words: (group: string, second: string, third: string) => string];
 
@@ -82,7 +82,7 @@ const RULES: readonly Rule[] = [
   [
     SNAPSHOT,
     (expression, place, count) =>
-      `There is no snapshot '${expression}': ${place} has ${count === "0" ? "no snapshot yet" : snapshots(count)}.`,
+      `There is no snapshot '${expression}': ${place} has ${count === "0" ? "no snapshot yet" : plural(Number(count), "snapshot")}.`,
   ],
   [
     /^Org: '[^']*'\. Snapshot '([^'#]*)#(\d+)' has no artifact with fingerprint '([^']*)'$/,

@@ -11,7 +11,16 @@ import { commit } from "../../components/identifier.ts";
 import { typeIcon, typeName } from "../../components/environment-type.ts";
 import { icon } from "../../components/icon.ts";
 import { card, empty, linkButton, moreLink, nameCell, padded, table } from "../../components/layout.ts";
-import { badge, count, formatNumber, stateIcon, stateOf, stateOfVerdict, stateWord } from "../../components/state.ts";
+import {
+  badge,
+  count,
+  formatNumber,
+  plural,
+  stateIcon,
+  stateOf,
+  stateOfVerdict,
+  stateWord,
+} from "../../components/state.ts";
 import { formatDate, time } from "../../components/time.ts";
 import { html } from "../../html.ts";
 import type { Html, Value } from "../../html.ts";
@@ -276,7 +285,7 @@ export function flowsCard({ to, now }: Visit, { flows }: Overview): Html {
   const rows = flows.items.map(({ name, latest_state: latest, latest_activity_at: at, trail_count: trails }) => {
     const state = stateOf(latest);
     const word = latest === null ? "no trails" : stateWord(state).toLowerCase();
-    const number = latest !== null && `${formatNumber(trails)} ${trails === 1 ? "trail" : "trails"} · changed last: `;
+    const number = latest !== null && `${plural(trails, "trail")} · changed last: `;
     const mark = latest === null ? icon("workflow") : stateIcon(state, `Trail that changed last: ${word}`);
     return html`<li>${mark}<div class="grow"><a class="name cut" href="${to.flow(name)}" data-prefetch>${name}</a>
 <div class="sub">${number}<span class="nowrap">${word}</span></div></div>${time(at, now)}</li>`;
