@@ -81,8 +81,10 @@ const RULES: readonly Rule[] = [
   ],
   [
     SNAPSHOT,
-    (expression, place, count) =>
-      `There is no snapshot '${expression}': ${place} has ${count === "0" ? "no snapshot yet" : plural(Number(count), "snapshot")}.`,
+    (expression, place, count) => {
+      const kept = count === "0" ? "no snapshot yet" : plural(Number(count), "snapshot");
+      return `There is no snapshot '${expression}': ${place} has ${kept}.`;
+    },
   ],
   [
     /^Org: '[^']*'\. Snapshot '([^'#]*)#(\d+)' has no artifact with fingerprint '([^']*)'$/,
