@@ -140,8 +140,9 @@ export type ServerOptions = {
   sender?: Sender;
   /** Limits of Rego evaluations; the defaults unless given. */
   rego?: { regoTime?: number; regoMemory?: number };
-  /** Timers of live updates and of the watchdog; those of the system unless given. */
+  /** Timers of live updates, of the watchdog and of Rego evaluations; those of the system unless given. */
   liveTimer?: Timer;
+  regoTimer?: Timer;
   watchdogTimer?: Timer;
   /** Opens remote evidence storage in place of the local directory. */
   openRemoteEvidence?: (staging: string) => S3Store;
@@ -238,7 +239,7 @@ export async function startServer(options: ServerOptions = {}) {
   });
   const passwords = createPasswordHasher(CHEAP_SCRYPT);
   const rego = openEvaluations(options.directory === undefined ? null : directory, {
-    ...{ store, writer, logger, now: () => clock.at, timer: systemTimer },
+    ...{ store, writer, logger, now: () => clock.at, timer: options.regoTimer ?? systemTimer },
     evidence: { ...uploads, open: (file, range) => reader.open({ ...file, ...range }) },
     limits: { regoTime: 20, regoMemory: 256 << 20, ...options.rego },
     recordDecision: recordEvaluationDecision(store),
