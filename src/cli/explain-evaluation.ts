@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { systemSources } from "../clock.ts";
+import { MAX_REGO_MEMORY_BYTES } from "../config/options.ts";
 import { PUBLIC_ID, matches } from "../domain/names.ts";
 import { describePolicy } from "../domain/rego/decision.ts";
 import { isListOf, isObject, isText, readStoredJson } from "../domain/stored-json.ts";
@@ -22,9 +23,6 @@ import { resolveEvidenceAccess } from "./command-config.ts";
 import { openEvidence, resolveEvidencePlace, withDataReadOnly } from "./data-directory.ts";
 import { CommandError, EXIT, escapeLine, reportProblems } from "./framework.ts";
 import type { Command, Io } from "./framework.ts";
-
-/** The most that an operator can allow with --rego-memory. */
-const MAX_REGO_MEMORY_BYTES = 2 * 1024 ** 3;
 
 type Args = Parameters<Command["run"]>[0];
 type Access = Awaited<ReturnType<typeof resolveEvidenceAccess>>;

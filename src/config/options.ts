@@ -7,7 +7,7 @@
  * Left out: nested keys and lists in the file, so that every source gives an option as one text, checked in one place.
  */
 import { parseMailbox, parseMailServer } from "../domain/network/mail-address.ts";
-import { KB, parseSize } from "../domain/text/units.ts";
+import { KB, formatSize, parseSize } from "../domain/text/units.ts";
 import { directory, duration, file, line, size, wholeNumber, word } from "./option-shapes.ts";
 import type { Shape } from "./option-shapes.ts";
 import {
@@ -47,6 +47,8 @@ const RANGES = "address ranges such as 10.20.0.0/16,fd00:1::/32, without bits se
 const MAX_JSON = "256MB";
 /** The database accepts no larger content (schema.sql, small_evidence). */
 const MAX_SMALL_EVIDENCE_BYTES = 64 * KB;
+/** The most that an operator can allow one Rego evaluation, so the most that a completed one can have needed. */
+export const MAX_REGO_MEMORY_BYTES = 2 * 1024 ** 3;
 
 /** In the order of the help text. */
 const ROWS = {
@@ -226,7 +228,11 @@ const ROWS = {
   },
   backupKeep: { ...wholeNumber(1, 10_000), default: "7", description: "Number of scheduled backups to keep" },
   regoTime: { ...duration("1s", "20s"), default: "20s", description: "Time limit of one Rego evaluation" },
-  regoMemory: { ...size("64MB", "2GB"), default: "256MB", description: "Memory limit of one Rego evaluation" },
+  regoMemory: {
+    ...size("64MB", formatSize(MAX_REGO_MEMORY_BYTES)),
+    default: "256MB",
+    description: "Memory limit of one Rego evaluation",
+  },
   evaluationRetention: {
     ...duration("1h", "3650d", "24h or 90d"),
     default: "90d",
