@@ -51,9 +51,9 @@ const why = (environment: string, image: string): Path =>
 
 const edgeWhy: Path = async (read) => {
   const { snapshot } = await read("/explanations/edge/environments/markup/-1");
-  const { name, fingerprint } = snapshot.artifacts.find((one: any) => one.name.length === 256);
-  if (!name) throw new Error("The story has no artifact with a long name");
-  return `/edge/why?environment=markup&snapshot=1&fingerprint=${fingerprint}`;
+  const found = snapshot.artifacts.find((one: any) => one.name.length === 256);
+  if (!found) throw new Error("The story has no artifact with a long name: tell one to 'markup' in test/story/");
+  return `/edge/why?environment=markup&snapshot=1&fingerprint=${found.fingerprint}`;
 };
 
 const firstDecision: Path = async (read) => {
@@ -63,6 +63,7 @@ const firstDecision: Path = async (read) => {
 
 const firstLargeWhy: Path = async (read) => {
   const { artifacts } = await read("/snapshots/edge/large/1?per_page=1");
+  if (!artifacts) throw new Error("The story has no environment 'large': leave out --no-story-rebuild");
   return `/edge/why?environment=large&snapshot=1&fingerprint=${artifacts[0].fingerprint}`;
 };
 /** Lists of 10,000 rows, and what else shows an environment of that size. */
