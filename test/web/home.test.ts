@@ -492,4 +492,42 @@ test("pages of another organization say nothing about it", async () => {
   }
 });
 
+/** What stands in the navigation beside the name of a section, as [its class, what it counts, the number]. */
+function markOf({ text }: Page, section: string): string[] | null {
+  const nav = /<nav class="side"[\s\S]*?<\/nav>/.exec(text)?.[0] ?? "";
+  const entry = new RegExp(`</svg>${section} ([^\\n]*?)</a>`).exec(nav)?.[1];
+  assert.ok(entry !== undefined, `no ${section} in the navigation`);
+  if (!entry) return null;
+  const mark = /^<span class="([^"]*)" title="([^"]*)">([^<]*)<\/span>$/.exec(entry);
+  assert.ok(mark, entry);
+  return mark.slice(1);
+}
+
+test("the navigation counts environments that fail and trails that are not compliant, and no totals", async () => {
+  const { at, browser } = await world();
+  const read = (path = "/policies"): Promise<Page> => browser.get(`/${at.org}${path}`);
+  for (const path of ["", "/policies", "/settings/members", "/flows/payments", "/no-such-page"]) {
+    const page = await read(path);
+    assert.equal(markOf(page, "Environments"), ["count bad", "Not compliant", "1"], path);
+    assert.is(markOf(page, "Flows"), null, path);
+    assert.is(markOf(page, "Artifacts"), null, path);
+  }
+  const asReader = await (await reader(at)).get(`/${at.org}/policies`);
+  assert.equal(markOf(asReader, "Environments"), ["count bad", "Not compliant", "1"]);
+
+  const template = "version: 1\ntrail:\n  attestations:\n    - { name: review, type: generic }\n";
+  await server.given.flow(at, { name: "reviews", template });
+  for (let n = 1; n <= 99; n += 1) await server.given.trail(at, { flow: "reviews", name: `t-${n}` });
+  const what = "Trails of the last 7 days that are not compliant";
+  assert.equal(markOf(await read(), "Flows"), ["count", what, "99"]);
+  await server.given.trail(at, { flow: "reviews", name: "t-100" });
+  assert.equal(markOf(await read(), "Flows"), ["count", what, "99+"]);
+
+  const past = await read(`/policies?at=${new Date(server.clock.at * 1000).toISOString().slice(0, 19)}Z`);
+  assert.equal([markOf(past, "Environments"), markOf(past, "Flows")], [null, null], "the past has no work left");
+  const fresh = server.given.org();
+  const nothing = await (await signedIn(`${fresh.org}-admin`)).get(`/${fresh.org}`);
+  assert.equal([markOf(nothing, "Environments"), markOf(nothing, "Flows")], [null, null]);
+});
+
 test.run();

@@ -24,7 +24,7 @@ import { NO_CAUSES } from "../../store/environments/verdict-causes.ts";
 import { fromSqlBoolean } from "../../store/db/database.ts";
 import { operation } from "../context.ts";
 import type { LargeReadContext, ReadingContext } from "../context.ts";
-import { OrgPath } from "../paths.ts";
+import { NoQuery, OrgPath } from "../paths.ts";
 
 const MAX_ENVIRONMENTS = 8;
 const MAX_FAILING = 10;
@@ -33,6 +33,8 @@ const MAX_FLOWS = 6;
 /** Reasons of one artifact or trail; the rest is on its page. */
 const MAX_REASONS = 3;
 const TRAIL_DAYS = 7;
+/** What needs attention is counted up to this number. */
+export const MAX_ATTENTION = 100;
 const DEPLOYMENT_DAYS = 14;
 
 const Time = Type.Number({ description: "Epoch seconds" });
@@ -313,7 +315,7 @@ export const getOverview = operation({
         failing: overview.listFailing(organization.id, MAX_FAILING).map((row) => presentFailing(context, row)),
         trails: {
           days: TRAIL_DAYS,
-          total: overview.countOpenTrails(organization.id, since),
+          total: overview.countOpenTrails(organization.id, { since, limit: MAX_COUNTED_TRAILS }),
           items: overview
             .listOpenTrails(organization.id, { since, limit: MAX_TRAILS })
             .map((row) => presentTrail(context, row)),
@@ -325,6 +327,50 @@ export const getOverview = operation({
             .listFlows(organization.id, MAX_FLOWS)
             .map((flow) => ({ ...flow, html_url: urls.flowPage(organization.name, flow.name) })),
         },
+      },
+    };
+  },
+});
+
+const CountOfAttention = (description: string) =>
+  Type.Integer({ description: `${description}, up to ${MAX_ATTENTION}` });
+
+export const getAttention = operation({
+  id: "get_attention",
+  origin: "assay",
+  method: "GET",
+  path: "/overview/{org}/attention",
+  tag: "Organizations",
+  summary: "Count what needs attention",
+  description:
+    "How many environments are not compliant, logical ones included, and how many trails of the last " +
+    `${TRAIL_DAYS} days are not. Cheap enough to ask for often.`,
+  permission: "environment:read",
+  audit: null,
+  params: OrgPath,
+  query: NoQuery,
+  body: NO_BODY,
+  responses: {
+    200: {
+      description: "The numbers",
+      schema: named(
+        "Attention",
+        Closed({
+          non_compliant_environments: CountOfAttention("Active environments that are not compliant"),
+          open_trails: CountOfAttention("Trails that are incomplete or not compliant"),
+          days: Type.Integer({ description: "Trails with an event in this many days" }),
+        }),
+      ),
+    },
+  },
+  example: { params: { org: "acme" } },
+  handle({ store: { overview }, organization: { id }, now }) {
+    return {
+      status: 200,
+      body: {
+        non_compliant_environments: overview.countFailingEnvironments(id, MAX_ATTENTION),
+        open_trails: overview.countOpenTrails(id, { since: now() - TRAIL_DAYS * DAY_S, limit: MAX_ATTENTION }),
+        days: TRAIL_DAYS,
       },
     };
   },

@@ -177,8 +177,12 @@ export function overviewStore(db: DbReader) {
      ${NEEDS_ATTENTION} ORDER BY t.last_modified_at DESC, t.id DESC LIMIT ?`,
   );
   const trailCount = db
+    .prepare<[number, number, number], number>(`SELECT count(*) FROM (SELECT 1 ${NEEDS_ATTENTION} LIMIT ?) AS found`)
+    .pluck();
+  const failingCount = db
     .prepare<[number, number], number>(
-      `SELECT count(*) FROM (SELECT 1 ${NEEDS_ATTENTION} LIMIT ${MAX_COUNTED_TRAILS}) AS found`,
+      `SELECT count(*) FROM (SELECT 1 FROM environments env
+         WHERE env.organization_id = ? AND env.archived_at IS NULL AND ${STATE} = 0 LIMIT ?) AS found`,
     )
     .pluck();
   const days = db.prepare<[Window & { organization: number }], DeploymentDayRow>(
@@ -230,8 +234,12 @@ export function overviewStore(db: DbReader) {
     /** At most `limit` trails that are not compliant and had an event since a time, the latest event first. */
     listOpenTrails: (organizationId: number, { since, limit }: { since: number; limit: number }): OpenTrailRow[] =>
       trails.all(organizationId, since, limit),
-    /** Their number, at most MAX_COUNTED_TRAILS. */
-    countOpenTrails: (organizationId: number, since: number): number => trailCount.get(organizationId, since) ?? 0,
+    /** Their number, at most `limit`. */
+    countOpenTrails: (organizationId: number, { since, limit }: { since: number; limit: number }): number =>
+      trailCount.get(organizationId, since, limit) ?? 0,
+    /** How many active environments are not compliant, at most `limit`. */
+    countFailingEnvironments: (organizationId: number, limit: number): number =>
+      failingCount.get(organizationId, limit) ?? 0,
     /** The days of a window that had deployments. The end is exclusive. */
     listDeploymentDays: (organizationId: number, window: Window): DeploymentDayRow[] =>
       days.all({ ...window, organization: organizationId }),

@@ -1,7 +1,10 @@
 /** The document around every page: navigation, breadcrumb, search, and the files that the page loads. */
 import { listAuditLogEntries } from "../../api/accounts/audit-log.ts";
 import { listViews } from "../../api/accounts/views.ts";
+import { MAX_ATTENTION } from "../../api/environments/overview.ts";
+import type { getAttention } from "../../api/environments/overview.ts";
 import { readBuildInfo } from "../../assets.ts";
+import type { AnswerOf } from "../../http/in-process.ts";
 import { hiddenField } from "../components/forms.ts";
 import { icon, iconSymbols } from "../components/icon.ts";
 import type { IconName } from "../components/icon.ts";
@@ -32,9 +35,13 @@ export type Surroundings = {
   liveOf(org: string, subject: NonNullable<Content["live"]>): { query: string; version: string | null };
   /** The saved views of the person, then those of the organization. */
   views: readonly View[];
+  /** What needs a person now; null in the past, and where it cannot be read. */
+  attention: Attention | null;
   /** Whether the sections that depend on it are shown. */
   shows(section: Section): boolean;
 };
+
+type Attention = AnswerOf<typeof getAttention>;
 
 /** @property key the letter after `g` that leads there */
 type Entry = { section: Section; text: string; icon: IconName; key?: string; href(to: Links): string };
@@ -235,12 +242,12 @@ const readOnlyNotice = ({ role }: Visit, { readOnlyReason }: Surroundings): Html
 
 function sideNavigation(visit: Visit, current: Section | null, surroundings: Surroundings): Html {
   const { to, org } = visit;
-  const { shows, organizations, preferences } = surroundings;
+  const { shows, organizations, preferences, attention } = surroundings;
   const link = ({ section, text, icon: name, key, href }: Entry): Html | null =>
     shows(section)
       ? html`<a href="${href(to)}"${section === current && html` aria-current="page"`}${
           key !== undefined && html` data-go="${key}"`
-        }>${icon(name)}${text}</a>`
+        }>${icon(name)}${text} ${attention && attentionIn(section, attention)}</a>`
       : null;
   return html`<nav class="side" aria-label="Main" id="nav">
 ${organizationMenu(to, { org, organizations })}
@@ -249,6 +256,23 @@ ${viewsNavigation(visit, surroundings.views)}</div><div class="nav-sep"></div>
 <div class="nav">${link(SETTINGS)}<a href="${to.guide()}">${icon("book")}API reference</a></div>
 <div class="side-foot">${MARK}<span>Assay ${readBuildInfo().version}</span>${navigationButton(visit, preferences)}</div>
 </nav>`;
+}
+
+/** How much of a section needs a person: never a total. */
+function attentionIn(
+  section: Section,
+  { non_compliant_environments: environments, open_trails: trails, days }: Attention,
+): Html | null {
+  if (section === "environments" && environments > 0)
+    return attentionMark(environments, { title: "Not compliant", isBad: true });
+  if (section === "flows" && trails > 0)
+    return attentionMark(trails, { title: `Trails of the last ${days} days that are not compliant`, isBad: false });
+  return null;
+}
+
+function attentionMark(number: number, { title, isBad }: { title: string; isBad: boolean }): Html {
+  const text = number < MAX_ATTENTION ? String(number) : `${MAX_ATTENTION - 1}+`;
+  return html`<span class="count${isBad && " bad"}" title="${title}">${text}</span>`;
 }
 
 const outsideNavigation = (

@@ -5,6 +5,7 @@
 import type Koa from "koa";
 import { listViews } from "../../api/accounts/views.ts";
 import { listOwnOrganizations } from "../../api/accounts/users.ts";
+import { getAttention } from "../../api/environments/overview.ts";
 import { AppError, forbidden, methodNotAllowed } from "../../errors.ts";
 import type { AnyOperation } from "../../http/operation.ts";
 import type { Caller } from "../../http/in-process.ts";
@@ -321,6 +322,7 @@ async function sendContent(
     preferences: preferencesOf(server.cookies, ctx),
     organizations: await organizationsOf(visit),
     views: await viewsOf(seen),
+    attention: await attentionOf(seen),
     readOnlyReason: server.readOnlyReason(),
     fileOf: (name) => files.pathOf(name),
     liveOf(org, subject) {
@@ -344,24 +346,27 @@ const OUTDATED = "outdated";
 /** Organizations in the menu; the account page has all. */
 const MAX_ORGANIZATIONS = 20;
 
-/** The organizations between which the person may switch; none where they cannot be read: the page still works. */
+/** The organizations between which the person may switch. */
 async function organizationsOf({ call }: Visit): Promise<Surroundings["organizations"]> {
-  try {
-    const { data, pagination } = await call(listOwnOrganizations, { query: { per_page: MAX_ORGANIZATIONS } });
-    return { names: data.map(({ name }) => name), hasMore: pagination.total > data.length };
-  } catch (error) {
-    if (error instanceof AppError) return { names: [], hasMore: false };
-    throw error;
-  }
+  const found = await orNull(call(listOwnOrganizations, { query: { per_page: MAX_ORGANIZATIONS } }));
+  if (found === null) return { names: [], hasMore: false };
+  const { data, pagination } = found;
+  return { names: data.map(({ name }) => name), hasMore: pagination.total > data.length };
 }
 
-/** The views in the navigation; none where they cannot be read: the page still works. */
-async function viewsOf({ call, may, org }: Visit): Promise<Surroundings["views"]> {
-  if (org === "" || !may(listViews)) return [];
+/** The views in the navigation. */
+const viewsOf = async ({ call, may, org }: Visit): Promise<Surroundings["views"]> =>
+  org !== "" && may(listViews) ? ((await orNull(call(listViews))) ?? []) : [];
+
+const attentionOf = async ({ call, may, org, moment }: Visit): Promise<Surroundings["attention"]> =>
+  org !== "" && moment === null && may(getAttention) ? orNull(call(getAttention)) : null;
+
+/** An answer that the frame shows; null where it is refused, so that the page still works. */
+async function orNull<T>(answer: Promise<T>): Promise<T | null> {
   try {
-    return await call(listViews);
+    return await answer;
   } catch (error) {
-    if (error instanceof AppError) return [];
+    if (error instanceof AppError) return null;
     throw error;
   }
 }

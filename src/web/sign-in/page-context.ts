@@ -135,6 +135,7 @@ export const sendPage = (
     organizations: NO_ORGANIZATIONS,
     views: [],
     readOnlyReason: null,
+    attention: null,
   };
   return sendHtml(ctx, plain(linksFor(rootOf(ctx), ""), content, surroundings), { status, prefetch: null });
 };

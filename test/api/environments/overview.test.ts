@@ -185,10 +185,57 @@ test("counts deployments by day and verdict, and compares them with the days bef
   assert.is(again.lead_time, deployments.lead_time, "what starts again has no new lead time");
 });
 
+const readAttention = async (at: { org: string; key: string }): Promise<unknown> => {
+  const { status, body } = await server.call("GET", `/overview/${at.org}/attention`, { key: at.key });
+  assert.is(status, 200, JSON.stringify(body));
+  return body;
+};
+
+test("attention counts environments that fail, logical ones included, and trails that the overview lists", async () => {
+  const at = server.given.org();
+  assert.equal(await readAttention(at), { non_compliant_environments: 0, open_trails: 0, days: 7 });
+  const { environment, attach, report } = runningIn(server);
+  await server.given.policy(at, { name: "provenance", yaml: POLICY });
+  const [prod, gone, lone, silent] = [environment(at), environment(at), environment(at), environment(at)];
+  environment(at, { type: "logical", members: [prod, lone] });
+  environment(at, { type: "logical", members: [lone, silent] });
+  for (const name of [prod, gone]) {
+    attach(at, name, "provenance");
+    report(at, name, [running("shell", PRINTS[0])]);
+  }
+  report(at, lone, [running("free", PRINTS[2])]);
+  const flow = await server.given.flow(at, {
+    template: "version: 1\ntrail:\n  attestations:\n    - { name: review, type: generic }\n",
+  });
+  await server.given.trail(at, { flow, name: "last-week" });
+  server.clock.at += 8 * DAY;
+  await server.given.trail(at, { flow, name: "waits" });
+  assert.equal(await readAttention(at), { non_compliant_environments: 3, open_trails: 1, days: 7 });
+
+  await server.call("PUT", `/environments/${at.org}/${gone}/archive`, { key: at.key });
+  await server.call("PUT", `/flows/${at.org}/${flow}/archive`, { key: at.key });
+  assert.equal(await readAttention(at), { non_compliant_environments: 2, open_trails: 0, days: 7 });
+});
+
+test("attention stops counting at 100", async () => {
+  const at = server.given.org();
+  const flow = await server.given.flow(at, {
+    template: "version: 1\ntrail:\n  attestations:\n    - { name: review, type: generic }\n",
+  });
+  for (const count of [99, 100, 100]) {
+    const present = ((await readAttention(at)) as { open_trails: number }).open_trails;
+    for (let n = present; n < count; n += 1) await server.given.trail(at, { flow, name: `t-${n}` });
+    if (present === 100) await server.given.trail(at, { flow, name: "one-more" });
+    assert.equal(await readAttention(at), { non_compliant_environments: 0, open_trails: count, days: 7 });
+  }
+});
+
 test("is refused to those who may not read the organization", async () => {
   const [at, other] = [server.given.org(), server.given.org()];
-  assert.is((await server.call("GET", `/overview/${at.org}`, { key: other.key })).status, 403);
-  assert.is((await server.call("GET", `/overview/${at.org}`)).status, 401);
+  for (const path of [`/overview/${at.org}`, `/overview/${at.org}/attention`]) {
+    assert.is((await server.call("GET", path, { key: other.key })).status, 403);
+    assert.is((await server.call("GET", path)).status, 401);
+  }
 });
 
 test.run();

@@ -85,17 +85,18 @@ ${value("view") !== "" && html`<input type="hidden" name="view" value="${value("
 
 const DEFAULT = "24hours";
 
-/** Last night began at six in the evening, in UTC. */
-function periods(now: number): { text: string; from: string }[] {
+/** When last night began, as the page takes it: at six in the evening, in UTC. */
+export function lastNight(now: number): string {
   const midnight = Math.floor(now / DAY_S) * DAY_S;
-  const evening = new Date((midnight - DAY_S / 4) * 1000).toISOString().slice(0, 16);
-  return [
-    { text: "Last night", from: `${evening}Z` },
-    { text: "24 hours", from: DEFAULT },
-    { text: "7 days", from: "7days" },
-    { text: "30 days", from: "30days" },
-  ];
+  return `${new Date((midnight - DAY_S / 4) * 1000).toISOString().slice(0, 16)}Z`;
 }
+
+const periods = (now: number): { text: string; from: string }[] => [
+  { text: "Last night", from: lastNight(now) },
+  { text: "24 hours", from: DEFAULT },
+  { text: "7 days", from: "7days" },
+  { text: "30 days", from: "30days" },
+];
 
 async function environmentChoices({ call, query }: Visit): Promise<FilterChoice[]> {
   const { data } = await call(listEnvs, { query: { page: 1, per_page: MAX_CHOICES } }).then(namesIn);

@@ -10,6 +10,7 @@ import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import { page } from "../../page/page.ts";
 import type { Content, Visit } from "../../page/page.ts";
+import { lastNight } from "./change-filters.ts";
 import { firstSteps, hasKey, leftSteps, stepsDoneIn } from "./first-steps.ts";
 import type { Progress } from "./first-steps.ts";
 import {
@@ -66,10 +67,13 @@ const showOverview = (visit: Visit, overview: Overview, { keys, progress }: Show
   main: html`${pageHead({
     title: "Overview",
     sub: findingOf(overview),
-    actions: [
-      overview.environments.total > 0 &&
-        linkButton(visit.to.environmentDiff("", ""), "Compare snapshots", { icon: "git-compare" }),
-    ],
+    actions:
+      overview.environments.total === 0
+        ? []
+        : [
+            linkButton(visit.to.changes({ from: lastNight(visit.now) }), "Last night", { icon: "pulse" }),
+            linkButton(visit.to.environmentDiff("", ""), "Compare", { icon: "git-compare" }),
+          ],
   })}<div class="stack">${summary(visit, overview)}<div class="cols"><div class="stack">${failingCard(
     visit,
     overview,
