@@ -102,15 +102,18 @@ const directory = import.meta.dirname;
 if (process.send === undefined) {
   // Pages load what is built from the sources of this moment.
   await buildClient(join(import.meta.dirname, ".."));
-  await buildThreadBundles();
+  const bundles = await buildThreadBundles();
   const { values, positionals } = parseArgs({ options: { slow: { type: "boolean" } }, allowPositionals: true });
-  await runSuite(positionals[0] ?? "", values.slow === true);
+  await runSuite({ pattern: positionals[0] ?? "", isSlow: values.slow === true, bundles });
 } else {
-  startThreadsFromBundles();
-  await runGroup(process.argv.slice(2));
+  const [bundles = "", ...files] = process.argv.slice(2);
+  startThreadsFromBundles(bundles);
+  await runGroup(files);
 }
 
-async function runSuite(pattern: string, isSlow: boolean): Promise<void> {
+type Run = { pattern: string; isSlow: boolean; bundles: string };
+
+async function runSuite({ pattern, isSlow, bundles }: Run): Promise<void> {
   const matches = new RegExp(pattern);
   const isChosen = (file: string): boolean =>
     matches.test(file) && (isSlow ? SLOW.test(file) : pattern !== "" || !SLOW.test(file));
@@ -124,7 +127,7 @@ async function runSuite(pattern: string, isSlow: boolean): Promise<void> {
   const sum: Counts = { passed: 0, failed: 0, skipped: 0 };
   const lane = async (): Promise<void> => {
     for (let group = groups.shift(); group !== undefined; group = groups.shift()) {
-      const counts = await startGroup(group[0], group[1]);
+      const counts = await startGroup(group[0], group[1], bundles);
       sum.passed += counts.passed;
       sum.failed += counts.failed;
       sum.skipped += counts.skipped;
@@ -169,9 +172,9 @@ function groupByDirectory(files: readonly string[]): [string, string[]][] {
 }
 
 /** Runs one group in a child process, prints its output in one piece and returns its counts. */
-async function startGroup(name: string, files: readonly string[]): Promise<Counts> {
+async function startGroup(name: string, files: readonly string[], bundles: string): Promise<Counts> {
   const started = performance.now();
-  const child = fork(import.meta.filename, files, {
+  const child = fork(import.meta.filename, [bundles, ...files], {
     stdio: ["ignore", "pipe", "pipe", "ipc"],
     env: { ...process.env, NODE_COMPILE_CACHE: COMPILE_CACHE },
   });
