@@ -80,7 +80,7 @@ test("a control's binder is a numbered document: a paragraph, figures, and what 
     `Approved ${SCRIPT}`,
     "1 of 2 releases (50 %) had the decision for C-1 that the policies required when they started",
     "Coverage 50 % 1 of 2",
-    "tool-0:1",
+    "tool-0 :1",
     "Decision for C-1 is missing",
     `Ship it ${SCRIPT}`,
     `${policy} v1`,

@@ -299,8 +299,8 @@ test("an artifact shows where it ran then", async () => {
   const of = async (path: string, moment: number) =>
     visibleText(await show(browser, `/${at.org}${path}?at=${text(moment)}`));
   const page = `/flows/payments/artifacts/${fingerprint}`;
-  assert.match(await of("/artifacts", reported), /app:1 .*nowhere/);
-  assert.match(await of("/artifacts", ran), /app:1 .*production/);
+  assert.match(await of("/artifacts", reported), /app :1 .*nowhere/);
+  assert.match(await of("/artifacts", ran), /app :1 .*production/);
   assert.match(await of("/artifacts", given.failing), "No artifact had been reported");
   assert.match(await of(page, reported), "It had not run anywhere yet.");
   const shown = await of(page, ran);

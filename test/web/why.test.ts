@@ -237,7 +237,7 @@ test("an allowlisted artifact says by whom, why and until when, and what it woul
   ]);
   assert.not.match(page.text, /allow=/);
   const list = await browser.get(`/${at.org}/why?environment=${environment}`);
-  assertShows(list, ["redis:7", "Allowlisted", "Accepted by U : because"]);
+  assertShows(list, ["redis :7", "Allowlisted", "Accepted by U : because"]);
 });
 
 test("an artifact that stopped shows its last verdict, and offers no allowlisting", async () => {

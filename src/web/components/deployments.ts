@@ -4,7 +4,7 @@ import { html } from "../html.ts";
 import type { Html, Value } from "../html.ts";
 import type { Visit } from "../page/page.ts";
 import { icon } from "./icon.ts";
-import { commit } from "./identifier.ts";
+import { artifactName, commit, snapshotLink } from "./identifier.ts";
 import { card, figures, nameCell, padded, table } from "./layout.ts";
 import type { TableColumn } from "./layout.ts";
 import { badge, formatNumber, plural, stateOfVerdict } from "./state.ts";
@@ -70,11 +70,11 @@ export function deploymentRow<T extends Deployment>(
   const { flow_name: flow, environment_name: environment, snapshot_index: index } = deployment;
   return html`<tr>${nameCell({
     href: flow === null ? null : to.artifact(flow, deployment.fingerprint),
-    name: html`<bdi>${deployment.artifact_name ?? unnamed(deployment)}</bdi>`,
+    name: artifactName(deployment.artifact_name ?? unnamed(deployment)),
     sub: sub(deployment),
     mark: icon("package"),
   })}<td>${badge(stateOfVerdict(deployment.compliant))}</td><td class="full">${
-    index === null ? environment : html`<a href="${to.snapshot(environment, index)}">${environment} #${index}</a>`
+    index === null ? environment : snapshotLink(to, environment, index)
   }</td><td class="hide-t">${commit(deployment.git_commit, deployment.commit_url)}</td>
 ${leadCell(deployment)}
 <td class="r" data-l="Deployed">${time(deployment.deployed_at, now)}</td></tr>`;

@@ -2,6 +2,7 @@
 import { NO_COMMIT } from "../../domain/commit.ts";
 import { html } from "../html.ts";
 import type { Html } from "../html.ts";
+import type { Links } from "../page/links.ts";
 import { icon } from "./icon.ts";
 
 const SHORT_CHARS = 7;
@@ -20,6 +21,17 @@ export function fingerprint(value: string, href?: string): Html {
       : html`<a class="id" href="${href}" title="sha256:${value}">${short}</a>`;
   return html`<span class="id">${shown}${copy}</span>`;
 }
+
+/** The name of an artifact with its tag in grey. */
+export function artifactName(name: string): Html {
+  const [, base = name, version = ""] = /^(.+?)(:[^:/]+)?$/s.exec(name) ?? [];
+  return html`<bdi>${base}${version !== "" && html`<span class="muted">${version}</span>`}</bdi>`;
+}
+
+/** A snapshot in a table, by its environment and number. */
+export const snapshotLink = (to: Links, environment: string, index: number): Html =>
+  html`<a href="${to.snapshot(environment, index)}"><span><bdi>${environment}</bdi> <span
+class="snapshot-no">#${index}</span></span></a>`;
 
 /** A commit; a link where its address is known and safe. An artifact may have been reported without one. */
 export function commit(sha: string | null | undefined, url?: string | null): Html {

@@ -3,7 +3,7 @@ import { listArtifacts } from "../../../api/flows/artifacts.ts";
 import { AppError } from "../../../errors.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { causesLine } from "../../components/causes.ts";
-import { commit, fingerprint } from "../../components/identifier.ts";
+import { artifactName, commit, fingerprint } from "../../components/identifier.ts";
 import { nameCell } from "../../components/layout.ts";
 import { listPage, pageFrom } from "../../components/list-page.ts";
 import type { ListPart } from "../../components/list-page.ts";
@@ -87,7 +87,7 @@ function artifactRow({ to, now }: Visit, artifact: Artifact): Html {
   const { flow_name: flow, trail_name: trail, repo_info: repo } = artifact;
   const name = nameCell({
     href: to.artifact(flow, artifact.fingerprint, artifact.id),
-    name: html`<bdi>${artifact.filename}</bdi>`,
+    name: artifactName(artifact.filename),
     sub: html`${fingerprint(artifact.fingerprint)}${causesLine(artifact)}`,
     mark: icon("package"),
   });

@@ -4,7 +4,7 @@ import { PAST_STATES } from "../../../domain/compliance/past-states.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { typeIcon, typeName } from "../../components/environment-type.ts";
 import { icon } from "../../components/icon.ts";
-import { commit, fingerprint } from "../../components/identifier.ts";
+import { artifactName, commit, fingerprint } from "../../components/identifier.ts";
 import { card, linkButton, nameCell, padded, table } from "../../components/layout.ts";
 import { listPage } from "../../components/list-page.ts";
 import type { ListPart } from "../../components/list-page.ts";
@@ -67,7 +67,7 @@ function artifactRow({ to, now }: Visit, artifact: Artifact): Html {
   const { flow_name: flow, trail_name: trail, ran_in: places } = artifact;
   const name = nameCell({
     href: to.artifact(flow, artifact.fingerprint, artifact.artifact_id),
-    name: html`<bdi>${artifact.name}</bdi>`,
+    name: artifactName(artifact.name),
     sub: fingerprint(artifact.fingerprint),
     mark: icon("package"),
   });

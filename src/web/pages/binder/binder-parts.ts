@@ -2,7 +2,7 @@
 import { causesLine } from "../../components/causes.ts";
 import { typeIcon } from "../../components/environment-type.ts";
 import { icon } from "../../components/icon.ts";
-import { commit, fingerprint } from "../../components/identifier.ts";
+import { artifactName, commit, fingerprint } from "../../components/identifier.ts";
 import { table } from "../../components/layout.ts";
 import type { TableColumn } from "../../components/layout.ts";
 import { badge, formatNumber, plainState, stateOf, stateOfVerdict } from "../../components/state.ts";
@@ -23,9 +23,13 @@ const SHOWN_ROWS = 8;
 type Parted<Row> = { total: number; items: readonly Row[] };
 
 /** The name that its page links to, or text on paper. */
-const nameLink = (href: string, name: string): Html => html`<a class="t-name" href="${href}"><bdi>${name}</bdi></a>`;
+const nameLink = (href: string, name: Html): Html => html`<a class="t-name" href="${href}">${name}</a>`;
 /** The grey line below a name; one child, because its children stand apart. */
 const subLine = (text: Value): Html => html`<div class="sub"><span>${text}</span></div>`;
+const ofTrail = (trail: string): Html => html`<span class="cut">trail <bdi>${trail}</bdi></span>`;
+/** Where it was reported. A comma is cut with its name, because it would begin the next line. */
+const ofFlow = (flow: string, trail: string | null): Html =>
+  html`<span class="cut"><bdi>${flow}</bdi>${trail && ","}</span>${trail && html` ${ofTrail(trail)}`}`;
 /** On phones the label stands before a time; what there is in place of a time says it all. */
 const momentCell = (label: string, at: number | null, { otherwise, sub }: { otherwise: string; sub?: Value }): Html =>
   at === null
@@ -77,10 +81,10 @@ export function missingPart(visit: Visit, { missing, subject }: ShownBinder): Bi
     const state = states[gap.state] ?? "unknown";
     const until = allowlist?.expires_at ?? null;
     const word = gap.state === "allowed" ? (until === null ? "Allowed, no end" : "Allowed") : undefined;
+    const of = trail && ofTrail(trail);
     // The binder of an environment does not name it in each row.
-    const other = place !== subject.name && html`in <bdi>${place}</bdi>`;
-    const of = trail && html`${other && ", "}trail <bdi class="whole">${trail}</bdi>`;
-    const where = place !== null && (other || of) && subLine(html`${other}${of}`);
+    const other = place !== subject.name && html`<span class="cut">in <bdi>${place}</bdi>${of && ","}</span>`;
+    const where = place !== null && (other || of) && subLine(html`${other} ${of}`);
     const address = place === null ? visit.to.trail(gap.flow_name ?? "", trail ?? "") : snapshotOf(visit, gap);
     const end = place !== null && (gap.until === null ? "Has not ended." : `Until ${formatUtc(gap.until)}.`);
     const allowed =
@@ -88,7 +92,7 @@ export function missingPart(visit: Visit, { missing, subject }: ShownBinder): Bi
       subLine(html`${allowlist.reason} (allowed by ${allowlist.by}${until !== null && `, until ${formatUtc(until)}`})`);
     return html`<tr><td data-l="${began}">${utcTime(gap.since)}</td><td class="lead">${nameLink(
       address,
-      artifact ?? trail ?? "",
+      artifactName(artifact ?? trail ?? ""),
     )}${where}</td><td>${badge(state, word === undefined ? {} : { word })}</td><td class="full">${causesLine(
       gap,
     )}${allowed}${end && subLine(html`${end}`)}</td></tr>`;
@@ -124,8 +128,8 @@ export function decisionsPart(visit: Visit, { decisions, subject }: ShownBinder)
     const word = `${one.is_compliant ? "Approved" : "Refused"}${one.is_override ? " by override" : ""}`;
     return html`<tr><td data-l="Decided">${utcTime(one.timestamp)}</td><td class="lead">${nameLink(
       to.attestation({ flow, trail, id }),
-      artifact ?? trail,
-    )}${subLine(html`<bdi>${flow}</bdi>${artifact !== null && html`, trail <bdi>${trail}</bdi>`}${of}`)}${
+      artifactName(artifact ?? trail),
+    )}${subLine(html`${ofFlow(flow, artifact && trail)}${of}`)}${
       one.reason !== null && html`<div class="sub reason"><span>${one.reason}</span></div>`
     }</td><td>${plainState(stateOfVerdict(one.is_compliant), word)}</td><td data-l="By">${one.decided_by}</td><td
 data-l="Commit">${commit(one.git_commit)}</td></tr>`;
@@ -182,7 +186,7 @@ export function trailsPart({ to }: Visit, { trails, subject }: ShownBinder): Bin
     (one) =>
       html`<tr><td data-l="Begun">${utcTime(one.begun_at)}</td><td class="lead">${nameLink(
         to.trail(subject.name, one.name),
-        one.name,
+        html`<bdi>${one.name}</bdi>`,
       )}</td><td>${plainState(stateOf(one.state))}</td><td class="r" data-l="Artifacts">${formatNumber(
         one.artifacts,
       )}</td><td class="r" data-l="Attestations">${formatNumber(one.attestations)}</td></tr>`,
@@ -217,7 +221,7 @@ aria-label="${share} per cent" viewBox="0 0 100 6" preserveAspectRatio="none"><r
 height="6"/><rect class="c-cover" width="${share}" height="6"/></svg></div>`;
     return html`<tr><td class="lead"><div class="name-cell">${typeIcon(one.environment_type)}<div>${nameLink(
       to.environment(one.environment_name),
-      one.environment_name,
+      html`<bdi>${one.environment_name}</bdi>`,
     )}</div></div></td>${
       !isControl && html`<td data-l="Control"><a href="${to.control(one.control)}"><bdi>${one.control}</bdi></a></td>`
     }<td class="full">${by}</td><td class="r" data-l="Releases">${formatNumber(one.releases)}</td><td class="r"
@@ -261,7 +265,7 @@ export function allowlistPart({ to }: Visit, { allowlist }: ShownBinder): Binder
     return html`<tr><td data-l="Begun">${utcTime(one.begun_at)}</td>${momentCell("Ends", one.expires_at, {
       otherwise: "no end",
       sub: replaced,
-    })}<td class="lead"><span class="t-name"><bdi>${one.artifact_name}</bdi></span>${subLine(html`in
+    })}<td class="lead"><span class="t-name">${artifactName(one.artifact_name)}</span>${subLine(html`in
 <a href="${to.environment(one.environment_name)}"><bdi>${one.environment_name}</bdi></a> ${fingerprint(
       one.artifact_fingerprint,
     )}`)}</td><td class="full">${one.reason}</td><td data-l="By">${one.by}</td></tr>`;
@@ -285,7 +289,8 @@ export function rulesPart({ to }: Visit, { rules, subject }: ShownBinder): Binde
   ];
   const body = listTable({ caption: "Rules in force", columns, what: "versions" }, rules, (one) => {
     const address = one.kind === "policy" ? to.policy(one.name) : to.control(one.name);
-    return html`<tr><td class="lead">${nameLink(address, one.name)} <span class="v">v${one.version}</span>${subLine(
+    const name = nameLink(address, html`<bdi>${one.name}</bdi>`);
+    return html`<tr><td class="lead">${name} <span class="v">v${one.version}</span>${subLine(
       html`${one.kind}${one.comment !== "" && html`, ${one.comment}`}`,
     )}</td><td data-l="From">${utcTime(one.since)}</td>${momentCell("To", one.until, {
       otherwise: "in force",
@@ -352,8 +357,9 @@ export function evidencePart({ to }: Visit, { evidence, figures }: ShownBinder):
 data-l="SHA-256">${one.sha256 === null ? "–" : fingerprint(one.sha256)}</td><td class="r" data-l="Size">${
       one.bytes === null ? "–" : sizeText(one.bytes)
     }</td><td data-l="Reported">${utcTime(one.reported_at)}</td><td class="full"><a
-href="${to.attestation({ flow, trail, id })}"><bdi>${one.attestation_name}</bdi></a>${subLine(html`<bdi>${flow}</bdi>,
-trail <bdi>${trail}</bdi>`)}</td></tr>`;
+href="${to.attestation({ flow, trail, id })}"><bdi class="cut">${one.attestation_name}</bdi></a>${subLine(
+      ofFlow(flow, trail),
+    )}</td></tr>`;
   });
   return {
     id: "evidence",

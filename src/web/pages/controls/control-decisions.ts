@@ -5,7 +5,7 @@ import type { AnswerOf } from "../../../http/in-process.ts";
 import { binderButton } from "../binder/binder-link.ts";
 import { drawer } from "../../components/drawer.ts";
 import { jsonText } from "../../components/json.ts";
-import { commit, fingerprint, reportedLink } from "../../components/identifier.ts";
+import { artifactName, commit, fingerprint, reportedLink } from "../../components/identifier.ts";
 import { card, downloadButton, empty, facts, linkButton, nameCell, table } from "../../components/layout.ts";
 import { dayBoundOf, filters, pageOf, pager } from "../../components/lists.ts";
 import { badge, formatNumber, stateOfVerdict, tag } from "../../components/state.ts";
@@ -137,7 +137,7 @@ function decisionRow(visit: Visit, decision: Decision): Html {
   const { flow_name: flow, trail_name: trail, control_version: version } = decision;
   const name = nameCell({
     href: here({ decision: decision.id, page: query.get("page") }),
-    name: html`<bdi>${decision.artifact_name ?? trail}</bdi>`,
+    name: artifactName(decision.artifact_name ?? trail),
     sub: html`<span><bdi>${decision.attestation_name}</bdi> by ${decision.reported_by}</span>`,
   });
   const ofFlow = html`<a href="${to.flow(flow)}"><bdi>${flow}</bdi></a>`;

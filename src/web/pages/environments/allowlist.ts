@@ -5,7 +5,7 @@ import { invalid, notFound } from "../../../errors.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { typedForm } from "../../components/editor.ts";
 import { formOf, hiddenField, textArea, textField } from "../../components/forms.ts";
-import { fingerprint } from "../../components/identifier.ts";
+import { artifactName, fingerprint } from "../../components/identifier.ts";
 import {
   askPreview,
   assertNote,
@@ -23,7 +23,6 @@ import type { Html } from "../../html.ts";
 import type { Fields } from "../../page/fields.ts";
 import { form } from "../../page/page.ts";
 import type { Content, Form, Visit } from "../../page/page.ts";
-import { artifactName } from "./artifact-rows.ts";
 import type { ShownEnvironment } from "./types.ts";
 
 type Entry = Exclude<AnswerOf<typeof listAllowlist>, readonly unknown[]>["data"][number];

@@ -4,7 +4,7 @@ import type { getSnapshot } from "../../../api/environments/snapshots.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { causeSentence } from "../../components/causes.ts";
 import { icon } from "../../components/icon.ts";
-import { commit, fingerprint } from "../../components/identifier.ts";
+import { artifactName, commit, fingerprint } from "../../components/identifier.ts";
 import { badge, formatNumber, stateOfVerdict, tag } from "../../components/state.ts";
 import { formatDate, time } from "../../components/time.ts";
 import { html } from "../../html.ts";
@@ -29,12 +29,6 @@ export function changeOf({ annotation: { type, was, now } }: ListedArtifact): st
   };
   if (type === "unchanged") return was === now ? null : "scaled";
   return words[type] ?? "started";
-}
-
-/** The name of an artifact with its tag in grey. */
-export function artifactName(name: string): Html {
-  const [, base = name, version = ""] = /^(.+?)(:[^:/]+)?$/s.exec(name) ?? [];
-  return html`<bdi>${base}${version !== "" && html`<span class="muted">${version}</span>`}</bdi>`;
 }
 
 /** The page of an artifact; null without provenance. */

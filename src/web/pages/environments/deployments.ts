@@ -3,7 +3,7 @@ import { getDeploymentFrequency, listEnvironmentDeployments } from "../../../api
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { barList, countedIn, dayBars } from "../../components/charts.ts";
 import { LEAD_TIME, leadCell, leadTimeCard } from "../../components/deployments.ts";
-import { commit } from "../../components/identifier.ts";
+import { artifactName, commit } from "../../components/identifier.ts";
 import { icon } from "../../components/icon.ts";
 import { card, empty, linkButton, moreLink, nameCell, padded, table } from "../../components/layout.ts";
 import { pageOf, pager } from "../../components/lists.ts";
@@ -12,7 +12,6 @@ import { formatDate, time } from "../../components/time.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
-import { artifactName } from "./artifact-rows.ts";
 import type { ShownEnvironment } from "./types.ts";
 
 type Deployment = AnswerOf<typeof listEnvironmentDeployments>["deployments"][number];

@@ -5,7 +5,7 @@ import type { DiffKind } from "../../../domain/snapshot/comparison.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { causesLine } from "../../components/causes.ts";
 import { commitList, commitsWords } from "../../components/commits.ts";
-import { buildLink, fingerprint, isWebAddress } from "../../components/identifier.ts";
+import { artifactName, buildLink, fingerprint, isWebAddress } from "../../components/identifier.ts";
 import { icon } from "../../components/icon.ts";
 import type { IconName } from "../../components/icon.ts";
 import { card, linkButton, reasonsBox, table } from "../../components/layout.ts";
@@ -15,7 +15,6 @@ import { formatDate, time } from "../../components/time.ts";
 import { html } from "../../html.ts";
 import type { Html, Value } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
-import { artifactName } from "./artifact-rows.ts";
 import { causeOfTurn, wordOfVerdict } from "./turn-words.ts";
 
 type Diff = AnswerOf<typeof compareSnapshots>;
@@ -98,7 +97,7 @@ href="${visit.to.snapshot(to.environment, turned.index)}">#${turned.index}</a>, 
   return reasonsBox({
     state,
     title,
-    reasons: rest > 0 ? [...reasons, `${formatNumber(rest)} more`] : reasons,
+    reasons: rest > 0 ? [...reasons, `${formatNumber(rest)} more in the list`] : reasons,
     actions:
       turned !== null &&
       linkButton(visit.to.whyArtifact(to.environment, turned.index, ""), "Why?", { icon: "question", kind: "small" }),
@@ -205,11 +204,13 @@ class="gh">${icon(KINDS[kind].icon)}${titleOf(
         kind,
       )} ${count(diff.counts[kind])}</span></th></tr>${entries.map((entry) => entryRow(visit, diff, entry))}</tbody>`,
   );
+  // An amount takes less room than a step from one verdict or version to another.
+  const hasSteps = diff.data.some((entry) => entry.policy !== null || isStep(entry));
   return html`<section class="card" aria-label="Changes">${table({
     caption: "Changes",
     columns: [
       { text: "What", className: "w-flow" },
-      { text: isOne ? "Change" : "Difference", className: "w-turn" },
+      { text: isOne ? "Change" : "Difference", className: hasSteps ? "w-turn" : "w-st" },
       { text: isOne ? "Why" : "What it means" },
       ...(isOne ? [{ text: "When", isRight: true, className: "w-time" }] : []),
     ],
@@ -217,6 +218,9 @@ class="gh">${icon(KINDS[kind].icon)}${titleOf(
     hasGroups: true,
   })}</section>`;
 }
+
+/** On a phone, a step stands below the name: beside it there is room for some of them only. */
+const isStep = ({ kind }: Entry): boolean => kind === "verdict" || kind === "upgraded";
 
 function entryRow(visit: Visit, diff: Diff, entry: Entry): Html {
   const when =
@@ -228,11 +232,9 @@ function entryRow(visit: Visit, diff: Diff, entry: Entry): Html {
   const { what, change, why } = entry.policy
     ? policyCells(visit, diff, { at: entry.at, policy: entry.policy })
     : artifactCells(visit, diff, entry);
-  // On a phone, a step stands below the name: beside it there is room for some of them only.
-  const isStep = entry.kind === "verdict" || entry.kind === "upgraded";
   return html`<tr><td class="lead"><div
 class="name-cell">${icon(entry.policy ? "law" : "package")}<div>${what}</div></div></td>
-<td${isStep && html` class="full"`}>${change}</td><td class="fill">${why}</td>${
+<td${isStep(entry) && html` class="full"`}>${change}</td><td class="fill">${why}</td>${
     isOfOne(diff) && html`<td class="r">${when}</td>`
   }</tr>`;
 }

@@ -5,15 +5,14 @@ import { AppError } from "../../../errors.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { icon } from "../../components/icon.ts";
 import type { IconName } from "../../components/icon.ts";
-import { fingerprint, reportedLink } from "../../components/identifier.ts";
-import { empty, linkButton } from "../../components/layout.ts";
+import { artifactName, fingerprint, reportedLink } from "../../components/identifier.ts";
+import { card, empty, linkButton } from "../../components/layout.ts";
 import { filters, pageOf } from "../../components/lists.ts";
 import { plainState, stateOfVerdict } from "../../components/state.ts";
 import { time } from "../../components/time.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
-import { artifactName } from "./artifact-rows.ts";
 import { reportCommand } from "./types.ts";
 import type { ShownEnvironment } from "./types.ts";
 
@@ -109,9 +108,13 @@ function eventList(visit: Visit, environment: ShownEnvironment, events: readonly
 data-hx-get="${visit.here({ page: page + 1 })}"
 data-hx-trigger="click, intersect once" data-hx-target="closest li" data-hx-swap="outerHTML"
 data-hx-select="#events > li">Older events</a></li>`;
-  return html`${newer}<section class="card" aria-label="Events"><ol class="tl" id="events">${events.map((event) =>
-    eventItem(visit, event, environment.type === "logical"),
-  )}${older}</ol></section>`;
+  const items = events.map((event) => eventItem(visit, event, environment.type === "logical"));
+  return html`${newer}${card({
+    id: "h-events",
+    title: "Events",
+    note: "newest first",
+    body: html`<ol class="tl" id="events">${items}${older}</ol>`,
+  })}`;
 }
 
 type Look = { icon: IconName; look: string; word: string };

@@ -90,7 +90,7 @@ const archivedNote = (href: string): Html =>
   html`<p class="done" role="status">This environment is archived. Its snapshots stay readable, and nothing can be
 reported to it. <a href="${href}">The environment that has its name now</a>, if there is one.</p>`;
 
-export const crumbsOf = ({ to }: Visit, environment?: ShownEnvironment): Crumb[] => [
+export const crumbsOf = ({ to }: Visit, environment?: Pick<ShownEnvironment, "name">): Crumb[] => [
   { text: "Environments", href: to.environments() },
   ...(environment ? [{ text: environment.name, href: to.environment(environment.name) }] : []),
 ];

@@ -3,6 +3,7 @@ import { getSnapshot } from "../../../api/environments/snapshots.ts";
 import { attachPolicyToEnv } from "../../../api/environments/environment-policies.ts";
 import { SEPARATOR } from "../../components/causes.ts";
 import { icon } from "../../components/icon.ts";
+import { artifactName } from "../../components/identifier.ts";
 import type { IconName } from "../../components/icon.ts";
 import { card, empty, linkButton, moreLink, padded, table } from "../../components/layout.ts";
 import { filters, pageOf, pager } from "../../components/lists.ts";
@@ -10,7 +11,7 @@ import { formatNumber, stateIcon, stateOfVerdict } from "../../components/state.
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
-import { artifactHref, artifactName, artifactRows, changeOf } from "./artifact-rows.ts";
+import { artifactHref, artifactRows, changeOf } from "./artifact-rows.ts";
 import type { ListedArtifact, ShownSnapshot } from "./artifact-rows.ts";
 import { historyCard } from "./history.ts";
 import { byWhom, causeOfTurn, wordOfVerdict } from "./turn-words.ts";

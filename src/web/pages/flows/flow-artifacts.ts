@@ -4,7 +4,7 @@ import type { AnswerOf } from "../../../http/in-process.ts";
 import { STATES } from "../../../domain/compliance/artifact.ts";
 import { causesLine } from "../../components/causes.ts";
 import { icon } from "../../components/icon.ts";
-import { commit, fingerprint } from "../../components/identifier.ts";
+import { artifactName, commit, fingerprint } from "../../components/identifier.ts";
 import { nameCell } from "../../components/layout.ts";
 import { renderList, pageFrom } from "../../components/list-page.ts";
 import { oneOf, stateFilter } from "../../components/lists.ts";
@@ -61,7 +61,7 @@ function artifactRow({ to, now }: Visit, artifact: Artifact): Html {
       : html`<a href="${to.trail(flow, of)}"><bdi>${of}</bdi></a>`;
   const name = nameCell({
     href: to.artifact(flow, artifact.fingerprint, artifact.id),
-    name: html`<bdi>${artifact.filename}</bdi>`,
+    name: artifactName(artifact.filename),
     mark: icon("package"),
     sub: html`${fingerprint(artifact.fingerprint)}${causesLine(artifact)}`,
   });

@@ -4,7 +4,7 @@ import { icon } from "../../components/icon.ts";
 import type { IconName } from "../../components/icon.ts";
 import { causesLine } from "../../components/causes.ts";
 import { commitList } from "../../components/commits.ts";
-import { buildLink, commit, reportedLink } from "../../components/identifier.ts";
+import { artifactName, buildLink, commit, reportedLink } from "../../components/identifier.ts";
 import { formatNumber, stateIcon, stateOfVerdict } from "../../components/state.ts";
 import { formatDate, moment } from "../../components/time.ts";
 import { Html, html } from "../../html.ts";
@@ -12,7 +12,6 @@ import type { Value } from "../../html.ts";
 import type { listChanges } from "../../../api/environments/period-changes.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import type { Visit } from "../../page/page.ts";
-import { artifactName } from "../environments/artifact-rows.ts";
 
 export type ListedChange = AnswerOf<typeof listChanges>["data"][number];
 

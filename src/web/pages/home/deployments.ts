@@ -60,6 +60,6 @@ export const deploymentsPage = page({
       text: "A deployment is recorded when an environment reports that an artifact of a flow began to run.",
       actions: linkButton(to.environments(), "Environments"),
     }),
-    none: "An environment or a repository needs its whole name. Days are in UTC, and both are included.",
+    none: "Days are in UTC, and both are included. An environment or a repository that is typed needs its whole name.",
   }),
 });

@@ -7,7 +7,7 @@ import { STALE_AFTER_S } from "../../../domain/snapshot/period-changes.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { causesLine } from "../../components/causes.ts";
 import { barChart, barList, countedIn, legend, segments } from "../../components/charts.ts";
-import { commit } from "../../components/identifier.ts";
+import { artifactName, commit } from "../../components/identifier.ts";
 import { typeIcon, typeName } from "../../components/environment-type.ts";
 import { icon } from "../../components/icon.ts";
 import { card, empty, linkButton, moreLink, nameCell, padded, table } from "../../components/layout.ts";
@@ -109,7 +109,7 @@ export function failingRow({ to, now, moment }: Visit, artifact: Failing): Html 
       kind: "small",
     });
   return html`<li>${stateIcon("non_compliant")}<div class="grow"><div class="row"><a class="name cut" href="${href}"
-data-prefetch><bdi>${artifact.name}</bdi></a><span class="muted">in <a href="${snapshot}"
+data-prefetch>${artifactName(artifact.name)}</a><span class="muted">in <a href="${snapshot}"
 data-prefetch>${environment}</a> #${index}</span></div>${causesLine(
     artifact,
     policies === "" ? null : policies,

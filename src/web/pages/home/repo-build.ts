@@ -1,7 +1,7 @@
 /** The tab with the builds of a repository: how often it is built, and what was built. */
 import { buildStatistics, listBuilds } from "../../../api/flows/builds.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
-import { buildLink, commit, fingerprint } from "../../components/identifier.ts";
+import { artifactName, buildLink, commit, fingerprint } from "../../components/identifier.ts";
 import { card, empty, nameCell, padded, table } from "../../components/layout.ts";
 import { pageOf, pager } from "../../components/lists.ts";
 import { formatNumber } from "../../components/state.ts";
@@ -61,7 +61,7 @@ function buildRow({ to, now }: Visit, build: Build): Html {
   const isKnown = build._links.artifact !== undefined;
   return html`<tr>${nameCell({
     href: isKnown ? to.artifact(flow, print) : null,
-    name: html`<bdi>${build.artifact_name}</bdi>`,
+    name: artifactName(build.artifact_name),
     sub: isKnown && html`${flow}${trail !== "" && html`<a href="${to.trail(flow, trail)}">${trail}</a>`}`,
   })}<td class="hide-s">${commit(build.git_commit, build.commit_url)}</td>
 <td data-l="Fingerprint">${print === "" ? html`<span class="muted">–</span>` : fingerprint(print)}</td>

@@ -2,7 +2,7 @@
 import { presentPagination } from "../../../http/pagination.ts";
 import { getRepoLiveArtifacts } from "../../../api/flows/repo-releases.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
-import { commit } from "../../components/identifier.ts";
+import { artifactName, commit } from "../../components/identifier.ts";
 import { typeName } from "../../components/environment-type.ts";
 import { card, empty, nameCell, table } from "../../components/layout.ts";
 import { pageOf, pager } from "../../components/lists.ts";
@@ -99,7 +99,7 @@ function runningRow({ to, now }: Visit, { row, artifact, environment }: Running)
   const page = artifact && to.artifact(artifact.flow_name, artifact.fingerprint);
   const name = nameCell({
     href: page,
-    name: html`<bdi>${row.artifact_name}</bdi>`,
+    name: artifactName(row.artifact_name),
     sub: environment && typeName(environment.type),
   });
   return html`<tr>${name}<td>${badge(

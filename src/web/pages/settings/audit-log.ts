@@ -149,7 +149,7 @@ const entryTable = (visit: Visit, entries: readonly LoggedEntry[]): Html =>
     caption: "Changes",
     columns: [
       { text: "What happened" },
-      { text: "To what", className: "w-third" },
+      { text: "To what", className: "w-target" },
       { text: "By" },
       { text: "When", isRight: true },
     ],

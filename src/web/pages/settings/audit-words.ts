@@ -66,7 +66,9 @@ type Facts = {
   named(key: string): string | null;
 };
 
-const link = (href: string, text: string): Html => html`<a href="${href}"><bdi class="cut">${text}</bdi></a>`;
+/** A name goes to the next line as a whole, and is cut where it is longer than two. */
+const cut = (name: string): Html => html`<bdi class="cut">${name}</bdi>`;
+const link = (href: string, name: string): Html => html`<a href="${href}">${cut(name)}</a>`;
 
 /** A named object with a page: its name in the details, or in the path. */
 const linked =
@@ -93,7 +95,7 @@ const OBJECTS: Readonly<Record<string, (facts: Facts) => Html | null>> = {
   api_key: accountOf,
   trail({ to, parts: [flow], named }) {
     const trail = named("trail");
-    return flow && trail ? html`${link(to.trail(flow, trail), trail)}${placed(html`<bdi>${flow}</bdi>`)}` : null;
+    return flow && trail ? html`${link(to.trail(flow, trail), trail)}${placed(cut(flow))}` : null;
   },
   artifact({ entry, to, parts: [place], named }) {
     const print = named("artifact_fingerprint");
@@ -101,12 +103,12 @@ const OBJECTS: Readonly<Record<string, (facts: Facts) => Html | null>> = {
     const short = print.slice(0, 7);
     return entry.event === "artifact.allowed"
       ? html`<bdi>${named("artifact_name") ?? short}</bdi>${placed(link(to.environment(place), place))}`
-      : html`${link(to.artifact(place, print), short)}${placed(html`<bdi>${place}</bdi>`)}`;
+      : html`${link(to.artifact(place, print), short)}${placed(cut(place))}`;
   },
   attestation({ to, parts: [flow, , trail], named }) {
     const [name, id] = [named("attestation_name"), named("attestation_id")];
     if (!flow || !trail || !name || !id) return null;
-    return html`${link(to.attestation({ flow, trail, id }), name)}${placed(html`<bdi>${flow} / ${trail}</bdi>`)}`;
+    return html`${link(to.attestation({ flow, trail, id }), name)}${placed(html`${cut(flow)} / ${cut(trail)}`)}`;
   },
   view({ to, named }) {
     const name = named("to") ?? named("view");

@@ -8,6 +8,7 @@ import { formatUtc, time } from "../../components/time.ts";
 import { html } from "../../html.ts";
 import type { Html, Value } from "../../html.ts";
 import type { Content, Visit } from "../../page/page.ts";
+import { crumbsOf } from "../environments/head.ts";
 import { causeItem, sameNameSentences } from "./causes.ts";
 import { counted, rulesOf, subjectsOf } from "./explained.ts";
 import type { Artifact, SnapshotAnswer, ShownArtifact } from "./explained.ts";
@@ -54,7 +55,7 @@ export function artifactContent(visit: Visit, explanation: SnapshotAnswer, { isA
     identity: artifact.fingerprint === "" ? null : `sha256:${artifact.fingerprint}`,
     section: "environments",
     crumbs: [
-      { text: at.environment.name, href: to.environment(at.environment.name) },
+      ...crumbsOf(visit, at.environment),
       { text: `#${at.index}`, href: to.snapshot(at.environment.name, at.index) },
     ],
     crumb: "Why?",

@@ -1,13 +1,14 @@
 /** Why a snapshot has its verdict: its artifacts with their reasons, a page of them at a time. */
 import { icon } from "../../components/icon.ts";
-import { fingerprint as shownFingerprint } from "../../components/identifier.ts";
+import { artifactName, fingerprint as shownFingerprint, snapshotLink } from "../../components/identifier.ts";
 import { card, empty, linkButton, nameCell, pageHead, reasonsBox, table } from "../../components/layout.ts";
 import { pager } from "../../components/lists.ts";
-import { badge, formatNumber, stateOfVerdict, tag } from "../../components/state.ts";
+import { badge, formatNumber, plural, stateOfVerdict, tag } from "../../components/state.ts";
 import { time } from "../../components/time.ts";
 import { html } from "../../html.ts";
 import type { Html, Value } from "../../html.ts";
 import type { Content, Visit } from "../../page/page.ts";
+import { crumbsOf } from "../environments/head.ts";
 import { causeItem, sameNameSentences } from "./causes.ts";
 import { subjectsOf } from "./explained.ts";
 import type { Artifact, SnapshotAnswer, ShownArtifact } from "./explained.ts";
@@ -38,17 +39,15 @@ export function snapshotContent(visit: Visit, explanation: SnapshotAnswer, { isA
   const main = html`${head}<div class="stack">${problemsBox(problems)}${verdictBox(visit, explanation)}${card({
     id: "h-artifacts",
     title: "Artifacts",
-    note: selection && `${formatNumber(selection.total)}, what fails first`,
+    note:
+      selection && `${formatNumber(selection.total)}${snapshot.non_compliant_count > 0 ? ", what fails first" : ""}`,
     body: artifactTable(visit, subjectsOf(explanation), snapshot.members.length > 0),
     foot: replay,
   })}${selection && pager(visit, selection)}</div>`;
   return {
     title: `Why: ${name} #${index}`,
     section: "environments",
-    crumbs: [
-      { text: name, href: to.environment(name) },
-      { text: `#${index}`, href: to.snapshot(name, index) },
-    ],
+    crumbs: [...crumbsOf(visit, { name }), { text: `#${index}`, href: to.snapshot(name, index) }],
     crumb: "Why?",
     main,
   };
@@ -58,13 +57,12 @@ function verdictBox(visit: Visit, { snapshot }: SnapshotAnswer): Html {
   const { compliant, compliant_count: good, non_compliant_count: bad, unknown_count: unknown } = snapshot;
   const total = good + bad + unknown;
   const hasPolicies = [snapshot, ...snapshot.members].some(({ policies }) => policies.length > 0);
-  const link = (text: Value): Html => html`<a href="${visit.to.environment(snapshot.environment.name)}">${text}</a>`;
   if (compliant === null)
     return reasonsBox({
       state: "none",
       title: hasPolicies
         ? "Unknown: nothing that runs here was evaluated"
-        : html`Unknown: no policy is attached to ${link(html`<bdi>${snapshot.environment.name}</bdi>`)}`,
+        : html`Unknown: no policy is attached to <bdi>${snapshot.environment.name}</bdi>`,
       reasons: ["An unknown verdict is never counted as compliant"],
       actions: !hasPolicies && attachButton(visit, snapshot.environment.name),
     });
@@ -92,7 +90,7 @@ function artifactTable(visit: Visit, subjects: readonly ShownArtifact[], isLogic
     { text: "Artifact" },
     { text: "State", className: "w-st" },
     ...(isLogical ? [{ text: "Environment", className: "w-place" }] : []),
-    { text: "Trail" },
+    { text: "Flow and trail" },
   ];
   const rows = subjects.map((subject) => artifactRows(visit, subject, isLogical));
   return table({ caption: "Artifacts with their reasons", columns, rows });
@@ -108,21 +106,18 @@ function artifactRows(visit: Visit, { artifact, at }: ShownArtifact, isLogical: 
   const cut = (text: string): Html => html`<bdi class="cut">${text}</bdi>`;
   const trail =
     flow &&
-    html`${
-      flow.trail === null ? cut(flow.flow) : html`<a href="${to.trail(flow.flow, flow.trail)}">${cut(flow.trail)}</a>`
-    }<div class="sub">${cut(flow.flow)}${flows.length > 1 && ` and ${flows.length - 1} more`}</div>`;
+    html`<a href="${to.flow(flow.flow)}">${cut(flow.flow)}</a><div class="sub">${
+      flow.trail === null ? "of the flow" : html`<a href="${to.trail(flow.flow, flow.trail)}">${cut(flow.trail)}</a>`
+    }${flows.length > 1 && html`<span>and ${plural(flows.length - 1, "more flow")}</span>`}</div>`;
   const first = nameCell({
     href: fingerprint === "" ? null : to.whyArtifact(environment, at.index, fingerprint),
-    name: html`<bdi>${name}</bdi>`,
+    name: artifactName(name),
     sub: html`${fingerprint === "" ? "no fingerprint" : shownFingerprint(fingerprint)}${exited && tag("exited")}`,
     mark: icon("package"),
   });
   const colspan = isLogical ? 4 : 3;
   return html`<tr${reasons.length > 0 && html` class="has-detail"`}>${first}<td>${badge(state)}</td>${
-    isLogical &&
-    html`<td><a href="${to.snapshot(environment, at.index)}"><span><bdi>${environment}</bdi> <span class="nowrap">#${
-      at.index
-    }</span></span></a></td>`
+    isLogical && html`<td>${snapshotLink(to, environment, at.index)}</td>`
   }<td class="flow">${trail}</td></tr>${
     reasons.length > 0 &&
     html`<tr class="detail"><td colspan="${colspan}" class="full"><ul class="reasons${

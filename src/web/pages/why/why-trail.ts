@@ -45,6 +45,7 @@ export function trailContent(visit: Visit, answer: TrailAnswer, { isAsked }: { i
     title: `Why: ${trail}`,
     section: "flows",
     crumbs: [
+      { text: "Flows", href: to.flows() },
       { text: flow, href: to.flow(flow) },
       { text: trail, href: to.trail(flow, trail) },
     ],
