@@ -190,12 +190,12 @@ export const empty = ({
   }</div>`;
 
 /**
- * Text to paste, with a button that copies it. A long line is wrapped, but neither at the hyphens of an option
- * nor before the backslash at its end; an address between the parts of its path and query.
+ * Text to paste, with a button that copies it. A long line is wrapped, but neither within an option and its value, if
+ * that is short, nor before the backslash at its end; an address between the parts of its path and query.
  */
 export const snippet = (text: string): Html =>
   html`<div class="snippet"><pre tabindex="0">${text
-    .split(/(?<=\s)(--[\w-]+(?=\s)|\S{1,40} \\(?=\n))/)
+    .split(/(?<=\s)(--[\w-]+(?:[ =][^\s\\-]\S{0,19})?(?=\s|$)(?: \\(?=\n))?|\S{1,40} \\(?=\n))/)
     .map((part, at) =>
       at % 2 === 1 ? html`<span class="nowrap">${part}</span>` : withBreaks(part),
     )}</pre>${copyButton(text, "this text")}</div>`;

@@ -68,7 +68,11 @@ function pageNumbers(page: number, count: number): (number | null)[] {
   ]
     .filter((number) => number === page || (number >= 1 && number <= count))
     .sort((one, other) => one - other);
-  return shown.flatMap((number, at) => (at > 0 && number - (shown[at - 1] as number) > 1 ? [null, number] : [number]));
+  return shown.flatMap((number, at) => {
+    const left = at === 0 ? 0 : number - (shown[at - 1] as number) - 1;
+    // Dots in place of a single number would be as wide as it.
+    return left === 0 ? [number] : [left === 1 ? number - 1 : null, number];
+  });
 }
 
 /** The rows of the page in the address, or of the last one, of a list that an operation answers as a whole. */
