@@ -337,10 +337,32 @@ test("the search groups what it finds, and each result is a link", async () => {
   assert.not.match(escaped.text, /<script>alert/);
   assert.match(
     visibleText(await browser.get(`/${at.org}/search?q=zzz`)),
-    /No results for “ zzz ” .*Try Attestations named zzz .*audit log by zzz/,
+    /No results for “ zzz ” .*Try Attestations named zzz All artifacts with zzz .*audit log by zzz/,
   );
   assert.match(visibleText(await browser.get(`/${at.org}/search`)), /Commands Allow an artifact… .*Go to Overview/);
   assert.is((await browser.get(`/${at.org}/search?q=${"x".repeat(3000)}`)).status, 200);
+});
+
+test("the search has no figure for trails and artifacts, of which it compares only the latest", async () => {
+  const { at, browser } = await world();
+  const path = `/${at.org}/search`;
+  for (let number = 0; number < 9; number += 1) {
+    await server.given.trail(at, { flow: "payments", name: `nightly-${number}` });
+    await server.given.artifact(at, {
+      flow: "payments",
+      trail: "release-1",
+      filename: `worker:${number}`,
+      fingerprint: String(number).repeat(64),
+    });
+  }
+  const { report, environment } = runningIn(server);
+  environment(at, { name: "cluster" });
+  report(at, "cluster", [running("debug-shell", "f".repeat(64))]);
+  assert.match(visibleText(await browser.get(`${path}?q=nightly`)), /Trails Show more trails nightly-8/);
+  assert.match(visibleText(await browser.get(`${path}?q=worker`)), /Artifacts Show more artifacts worker:0/);
+  const unreported = visibleText(await browser.get(`${path}?q=debug-`));
+  assert.match(unreported, /Artifacts debug-shell/);
+  assert.not.match(unreported, /All artifacts/, "the list of artifacts has those that were reported");
 });
 
 test("the search marks what matches, has all results of a kind, and what a role permits", async () => {
@@ -349,6 +371,12 @@ test("the search marks what matches, has all results of a kind, and what a role 
   assert.match((await browser.get(`${path}?q=AYM`)).text, /<bdi>p<mark>aym<\/mark>ents<\/bdi>/);
   for (let number = 0; number < 9; number += 1) await server.given.flow(at, { name: `nightly-${number}` });
   assert.match(visibleText(await browser.get(`${path}?q=nightly-`)), /Flows Show 9 flows/);
+  const trails = await browser.get(`${path}?q=EASE`);
+  assert.match(visibleText(trails), /Trails release-1 payments Compliant All trails of payments with EASE/);
+  assert.ok(trails.text.includes(`/${at.org}/flows/payments?search=EASE"`));
+  const artifacts = await browser.get(`${path}?q=PP:1`);
+  assert.match(visibleText(artifacts), /Artifacts app:1 .* payments All artifacts with PP:1/);
+  assert.ok(artifacts.text.includes(`/${at.org}/artifacts?search=PP%3A1"`));
   const kind = visibleText(await browser.get(`${path}?q=pay&kind=flow`));
   assert.match(kind, /Flows payments/);
   assert.not.match(kind, /Commands|Go to/);

@@ -40,6 +40,8 @@ const signedIn = (name: string): Promise<Browser> => signIn(server, name);
 
 const member = (org: string, role: "reader" | null): Promise<Browser> => signInWithRole(server, org, role);
 
+const SHELL = "5".repeat(64);
+
 type At = ReturnType<TestServer["given"]["org"]>;
 
 /** An environment that demands a compliant scan and trail, and an artifact whose scan fails and review is missing. */
@@ -266,6 +268,23 @@ test("without a policy the verdict is unknown, and never compliant", async () =>
   assertShows(await browser.get(`/${at.org}/why?environment=${environment}`), ["Unknown: no policy is attached"]);
   const reader = await member(at.org, "reader");
   assert.not.match(visibleText(await reader.get(whyOf(at, environment, fingerprint))), /Attach a policy/);
+});
+
+test("an artifact leads to its page, trail and flow, with and without a policy", async () => {
+  const { at, flow, trail, fingerprint, browser, path } = await failing();
+  const bare = world.environment(at, { type: "K8S" });
+  world.report(at, bare, [running("backend:1", fingerprint), running("shell", SHELL)]);
+  const bareFlow = await server.given.flow(at, { name: "z-flow" });
+  const links = [`/flows/${flow}/artifacts/${fingerprint}"`, `/flows/${flow}/trails/${trail}"`, `/flows/${flow}"`];
+  for (const address of [path, whyOf(at, bare, fingerprint)]) {
+    const page = await browser.get(address);
+    assertShows(page, [`Artifact of trail ${trail} , flow ${flow}`]);
+    for (const link of links) assert.ok(page.text.includes(link), link);
+  }
+  await server.given.artifact(at, { flow: bareFlow, trail: null, fingerprint });
+  world.report(at, bare, [running("backend:1", fingerprint), running("shell", SHELL)]);
+  assertShows(await browser.get(whyOf(at, bare, fingerprint)), ["and 1 other flow"]);
+  assertShows(await browser.get(whyOf(at, bare, SHELL)), ["not reported to any flow"]);
 });
 
 test("a logical environment leads to the snapshots of its members", async () => {

@@ -50,7 +50,13 @@ const SearchGroup = named(
       description: `At most ${MAX_RESULTS}, or ${MAX_RESULTS_OF_A_KIND} of a kind that is asked for`,
     }),
     has_more: Type.Boolean({ description: "Whether there are more than these" }),
-    total: Nullable(Type.Integer({ description: `How many there are; null for more than ${MAX_RESULTS_OF_A_KIND}` })),
+    total: Nullable(
+      Type.Integer({
+        description:
+          `How many there are; null for more than ${MAX_RESULTS_OF_A_KIND}, and for trails and artifacts, of which ` +
+          "not all are compared",
+      }),
+    ),
   }),
 );
 const NameSearchResponse = named(
@@ -135,6 +141,9 @@ function findCommits({ store, organization, urls }: ReadingContext, prefix: stri
 
 type Kind = (typeof KINDS)[number];
 
+/** Of these only a part is compared with the text: what was found has no true total. */
+const COMPARED_IN_PART: ReadonlySet<Kind> = new Set(["trail", "artifact"]);
+
 /** How to find what matches, by kind. @param limit of the results of a kind */
 function findersOf(context: ReadingContext, text: string, limit: number): Record<Kind, () => Result[]> {
   const { store, organization, urls } = context;
@@ -213,8 +222,9 @@ export const searchNames = operation({
       const all = finders[kind]();
       const results = all.slice(0, limit);
       const hasMore = all.length > results.length;
-      const counted = hasMore && limit < MAX_RESULTS_OF_A_KIND ? counters[kind]().length : all.length;
-      const total = counted > MAX_RESULTS_OF_A_KIND ? null : counted;
+      const isPart = COMPARED_IN_PART.has(kind);
+      const counted = hasMore && !isPart && limit < MAX_RESULTS_OF_A_KIND ? counters[kind]().length : all.length;
+      const total = isPart || counted > MAX_RESULTS_OF_A_KIND ? null : counted;
       return results.length === 0 ? [] : [{ kind, results, has_more: hasMore, total }];
     });
     return { status: 200, body: { groups } };

@@ -67,7 +67,7 @@ test("finds a hundred of one kind; trails come newest first, after the one of th
   const [all] = (await search(at, "release", { kind: "trail" })).groups;
   assert.is(all.kind, "trail");
   assert.is(all.has_more, true);
-  assert.is(all.total, null, "more than a hundred are not counted");
+  assert.is(all.total, null, "only the latest trails are compared");
   assert.equal(
     all.results.map(({ name }: any) => name),
     newest.slice(0, 100),
@@ -167,6 +167,26 @@ test("shows at most eight of a kind, and says that there are more", async () => 
   );
   const [one] = (await search(at, "many-1")).groups;
   assert.equal([one.has_more, one.total], [false, 1]);
+});
+
+test("names no total of trails and artifacts, of which not all are compared", async () => {
+  const { at } = await world();
+  for (const text of ["2.41", "ghcr"]) {
+    const { groups } = await search(at, text);
+    assert.equal(
+      groups.map(({ kind, has_more, total }: any) => ({ kind, has_more, total })),
+      [{ kind: text === "ghcr" ? "artifact" : "trail", has_more: false, total: null }],
+    );
+  }
+});
+
+test("counts up to a hundred of a kind", async () => {
+  const at = server.given.org();
+  for (let n = 0; n < 101; n += 1) await server.given.flow(at, { name: `many-${n}` });
+  const [all] = (await search(at, "many-")).groups;
+  assert.equal([all.results.length, all.has_more, all.total], [8, true, null]);
+  const [shown] = (await search(at, "many-", { kind: "flow" })).groups;
+  assert.equal([shown.results.length, shown.has_more, shown.total], [100, true, null]);
 });
 
 test("an empty text finds nothing, one of 257 characters is refused", async () => {

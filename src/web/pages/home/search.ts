@@ -31,6 +31,8 @@ type Result = Group["results"][number];
 const MAX_CHARS = 256;
 /** Among which one chooses; a part of the name finds others. */
 const MAX_ENVIRONMENTS = 50;
+/** Flows whose lists of trails are offered below the trails that were found. */
+const MAX_FLOW_LISTS = 3;
 
 const KINDS: Readonly<Record<Kind, { text: string; icon: IconName }>> = {
   fingerprint: { text: "Fingerprints", icon: "package" },
@@ -186,18 +188,43 @@ function groupSection(
   { text, kind: asked }: { text: string; kind: Kind | null },
 ): Html {
   const all = visit.to.search({ q: text, kind });
+  const count = total === null ? (isComparedInPart(kind) ? "more" : "the first 100") : formatNumber(total);
   return section(kind, KINDS[kind].text, {
-    rows: items.map((result) => resultRow(visit, { kind, result }, text)),
+    rows: [
+      ...items.map((result) => resultRow(visit, { kind, result }, text)),
+      ...listRows(visit, items, { kind, text }),
+    ],
     more:
       hasMore &&
       (asked === null
-        ? // Not "all": of trails and artifacts, only the latest are found by a part of their name.
-          html`<a class="more" href="${all}">${
-            total === null ? "Show the first 100" : `Show ${formatNumber(total)}`
-          }<span class="vh"> ${KINDS[kind].text.toLowerCase()}</span></a>`
+        ? html`<a class="more" href="${all}">Show ${count}<span
+class="vh"> ${KINDS[kind].text.toLowerCase()}</span></a>`
         : html`<span class="sub">the first ${items.length}; type more to find others</span>`),
   });
 }
+
+/** Of these, only the latest are found by any part of their name, so their number is not known. */
+const isComparedInPart = (kind: Kind): boolean => kind === "trail" || kind === "artifact";
+
+/** The lists that find every trail and artifact by any part of its name, however old it is. */
+function listRows({ to }: Visit, items: readonly Result[], { kind, text }: { kind: Kind; text: string }): Html[] {
+  if (kind === "artifact" && items.some(({ id }) => id !== null)) return [row(allArtifacts(to, text))];
+  if (kind !== "trail") return [];
+  const flows = new Set(items.flatMap(({ flow_name: flow }) => flow ?? []));
+  return [...flows].slice(0, MAX_FLOW_LISTS).map((flow) =>
+    row({
+      href: to.flow(flow, { search: text }),
+      icon: "search",
+      name: html`All trails of <b><bdi>${flow}</bdi></b> with <b><bdi class="any">${text}</bdi></b>`,
+    }),
+  );
+}
+
+const allArtifacts = (to: Visit["to"], text: string): Row => ({
+  href: to.artifacts({ search: text }),
+  icon: "search",
+  name: html`All artifacts with <b><bdi class="any">${text}</bdi></b>`,
+});
 
 function offerSection(title: string, offers: readonly Offer[], text: string): Html | null {
   if (offers.length === 0) return null;
@@ -287,7 +314,7 @@ function nothingFor({ to, org, may }: Visit, text: string): Html {
       icon: "verified",
       name: html`Attestations named <b>${quoted}</b>`,
     },
-    { href: to.artifacts(), icon: "package", name: "All artifacts" },
+    allArtifacts(to, text),
   ];
   if (may(listAuditLogEntries))
     rows.push({

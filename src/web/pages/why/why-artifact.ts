@@ -3,7 +3,7 @@ import { icon } from "../../components/icon.ts";
 import { fingerprint as shownFingerprint } from "../../components/identifier.ts";
 import { card, pageHead, reasonsBox } from "../../components/layout.ts";
 import { pager } from "../../components/lists.ts";
-import { badge, stateIcon, stateOfVerdict, tag } from "../../components/state.ts";
+import { badge, plural, stateIcon, stateOfVerdict, tag } from "../../components/state.ts";
 import { formatUtc, time } from "../../components/time.ts";
 import { html } from "../../html.ts";
 import type { Html, Value } from "../../html.ts";
@@ -78,9 +78,26 @@ function head(visit: Visit, { artifact, at }: ShownArtifact, actions: { form: st
     above: "Why is",
     title: html`<bdi>${name}</bdi>`,
     state: html`${badge(state, { isLarge: true })}${exited && tag("exited")}`,
-    meta: [place, fingerprint === "" ? "no fingerprint" : shownFingerprint(fingerprint), evaluated],
+    meta: [
+      place,
+      provenance(visit, artifact),
+      fingerprint === "" ? "no fingerprint" : shownFingerprint(fingerprint),
+      evaluated,
+    ],
     actions: headActions(visit, actions),
   });
+}
+
+/** Where it comes from: the ways to its page, its trail and its flow. */
+function provenance({ to }: Visit, { fingerprint, flows: [first, ...others] }: Artifact): Value {
+  if (fingerprint === "") return null;
+  if (!first) return "not reported to any flow";
+  const { flow, trail } = first;
+  const trailLink = trail !== null && html` of trail <a href="${to.trail(flow, trail)}"><bdi>${trail}</bdi></a>,`;
+  const more = others.length > 0 && ` and ${plural(others.length, "other flow")}`;
+  return html`<span><a href="${to.artifact(flow, fingerprint)}">Artifact</a>${trailLink}${
+    trail === null ? " of" : ""
+  } flow <a href="${to.flow(flow)}"><bdi>${flow}</bdi></a>${more}</span>`;
 }
 
 /** One fingerprint may run under several names, and in several members of a logical environment. */
