@@ -10,6 +10,7 @@
  */
 import { joinCauses } from "../domain/compliance/cause-words.ts";
 import { MAX_LINES } from "../domain/notification/chat-and-mail.ts";
+import { deliverySubject, placeOf, snapshotPlace } from "../domain/notification/delivery-subject.ts";
 import {
   createAllowedEvent,
   createAllowlistExpiryEvent,
@@ -48,7 +49,8 @@ type Recipient = {
   targetId: number;
   target: Target;
 };
-type ComposedMessage = { recipient: Recipient; trigger: Trigger; message: RenderedMessage };
+/** `place`: where it happened, for lists of messages. */
+type ComposedMessage = { recipient: Recipient; trigger: Trigger; place: string; message: RenderedMessage };
 /** The messages of a turn, and the payload of the next one; null after the last. */
 type Turn = { messages: ComposedMessage[]; next: NotifyPayload | null };
 type PayloadOf<Type extends NotifyPayload["type"]> = Extract<NotifyPayload, { type: Type }>;
@@ -63,14 +65,14 @@ export function createEventNotifier(sources: Sources) {
     async notify(payload: NotifyPayload): Promise<Settlement> {
       const { messages, next } = composeTurn(sources, payload);
       return () => {
-        for (const { recipient, trigger, message } of messages) {
+        for (const { recipient, trigger, place, message } of messages) {
           // The target was deleted since the message was composed.
           if (!store.notificationTargets.find(recipient.targetId)) continue;
           store.outbox.add({
             organizationId: payload.organization_id,
             queue: queueOf(recipient.targetId),
             targetId: recipient.targetId,
-            subject: `${recipient.sender.action}: ${eventTypeOf(trigger)}`,
+            subject: deliverySubject(recipient.sender.action, eventTypeOf(trigger), [place]),
             message,
           });
         }
@@ -154,7 +156,7 @@ function composeMessage({ links }: Sources, recipient: Recipient, event: Notific
     () => buildWebhookPayload(event, links()),
     () => composeEventMessage(event, { ...recipient.sender, org }, links()),
   );
-  return { recipient, trigger: event.trigger, message };
+  return { recipient, trigger: event.trigger, place: placeOf(event), message };
 }
 
 /**
@@ -236,7 +238,7 @@ function composeSummaries(
         target,
         composeSnapshotMessage({ trigger, events, total, snapshot: moment }, sender, links()),
       );
-      return { recipient, trigger, message };
+      return { recipient, trigger, place: snapshotPlace(moment), message };
     });
   });
 }

@@ -17,6 +17,7 @@ import type { Urls } from "../contract/urls.ts";
 import { isFailingRow } from "../domain/snapshot/period-changes.ts";
 import { findDailyEnd, nextDailyTime } from "../domain/notification/daily-time.ts";
 import type { DailyTime } from "../domain/notification/daily-time.ts";
+import { deliverySubject } from "../domain/notification/delivery-subject.ts";
 import { renderForDay } from "../domain/notification/render.ts";
 import { isTarget } from "../domain/notification/targets.ts";
 import { eventTypeOf } from "../domain/notification/triggers.ts";
@@ -73,14 +74,14 @@ export const createDailyChanges = (parts: Parts) => ({
       const present = findAction();
       if (!present) return null;
       store.dailyChanges.cover(present.action, to);
-      for (const { targetId, message } of messages) {
+      for (const { targetId, places, message } of messages) {
         // The target was deleted since the message was composed.
         if (!store.notificationTargets.find(targetId)) continue;
         store.outbox.add({
           organizationId: payload.organization_id,
           queue: queueOf(targetId),
           targetId,
-          subject: `${present.action.name}: ${eventTypeOf(TRIGGER)}`,
+          subject: deliverySubject(present.action.name, eventTypeOf(TRIGGER), places),
           message,
         });
       }
@@ -114,7 +115,8 @@ async function compose(
     { urls: urls(), org: organization.name, action: action.name, number: action.number },
     { ...period, daily, places },
   );
-  return targets.map(({ id, target }) => ({ targetId: id, message: renderForDay(target, day) }));
+  const named = places.map(({ name }) => name);
+  return targets.map(({ id, target }) => ({ targetId: id, places: named, message: renderForDay(target, day) }));
 }
 
 type ReadContext = { store: Store; urls: Urls; organization: OrganizationRow };

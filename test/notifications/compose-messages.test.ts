@@ -70,7 +70,7 @@ test("sends starts, changes, exits and changes of compliance in order, as the co
     .get(name);
   assert.equal(first, {
     type: "WEBHOOK",
-    subject: `${name}: STARTED_ARTIFACT`,
+    subject: `${name}: STARTED_ARTIFACT in ${env} #1`,
     queue: `target ${targetId}`,
     target: { webhook: HOOK },
     body: {
@@ -257,8 +257,16 @@ test("an allowlist entry is sent before its consequences, also without a new sna
   assert.equal(
     later.map(({ subject, body }) => [subject, body["description"], body["snapshot"].index]),
     [
-      ["one: ALLOWED_ARTIFACT", `${at.org}-admin allowed artifact nginx in environment ${env}: as agreed`, "1"],
-      ["all: ALLOWED_ARTIFACT", `${at.org}-admin allowed artifact nginx in environment ${group}: as agreed`, "1"],
+      [
+        `one: ALLOWED_ARTIFACT in ${env} #1`,
+        `${at.org}-admin allowed artifact nginx in environment ${env}: as agreed`,
+        "1",
+      ],
+      [
+        `all: ALLOWED_ARTIFACT in ${group} #1`,
+        `${at.org}-admin allowed artifact nginx in environment ${group}: as agreed`,
+        "1",
+      ],
     ],
   );
 });
@@ -337,19 +345,19 @@ test("flows send events of trails, also of those that a report begins, artifacts
   assert.equal(
     sent.map(({ subject, body }) => [subject, body["description"]]),
     [
-      ["all: STARTED_TRAIL", `${at.org}-admin began trail t1 of flow ${flow}`],
-      ["all: STARTED_TRAIL", `${at.org}-admin began trail t2 of flow ${flow}`],
-      ["all: ATTESTED_PROVENANCE", `${at.org}-admin reported artifact app to trail t2 of flow ${flow}`],
+      [`all: STARTED_TRAIL in ${flow}/t1`, `${at.org}-admin began trail t1 of flow ${flow}`],
+      [`all: STARTED_TRAIL in ${flow}/t2`, `${at.org}-admin began trail t2 of flow ${flow}`],
+      [`all: ATTESTED_PROVENANCE in ${flow}/t2`, `${at.org}-admin reported artifact app to trail t2 of flow ${flow}`],
       [
-        "all: ATTESTATION",
+        `all: ATTESTATION in ${flow}/t2`,
         `${at.org}-admin reported attestation scan (generic) to trail t2 of flow ${flow}: non-compliant`,
       ],
-      ["all: STARTED_TRAIL", `${at.org}-admin began trail t3 of flow ${flow}`],
+      [`all: STARTED_TRAIL in ${flow}/t3`, `${at.org}-admin began trail t3 of flow ${flow}`],
       [
-        "all: ATTESTATION",
+        `all: ATTESTATION in ${flow}/t3`,
         `${at.org}-admin reported attestation review (generic) to trail t3 of flow ${flow}: compliant`,
       ],
-      ["all: ATTESTED_PROVENANCE", `${at.org}-admin reported artifact lonely to flow ${flow}`],
+      [`all: ATTESTED_PROVENANCE in ${flow}`, `${at.org}-admin reported artifact lonely to flow ${flow}`],
     ],
   );
   const artifactId = server.db
@@ -463,9 +471,9 @@ test("people get one message per trigger and snapshot, webhooks one per event, i
   assert.equal(
     exits.map(({ type, subject }) => [type, subject]),
     [
-      ["SLACK", "both: EXITED_ARTIFACT"],
-      ["EMAIL", "both: EXITED_ARTIFACT"],
-      ["WEBHOOK", "both: EXITED_ARTIFACT"],
+      ["SLACK", `both: EXITED_ARTIFACT in ${env} #2`],
+      ["EMAIL", `both: EXITED_ARTIFACT in ${env} #2`],
+      ["WEBHOOK", `both: EXITED_ARTIFACT in ${env} #2`],
     ],
   );
 });
@@ -490,7 +498,7 @@ test("an action created after the change gets nothing, and a deleted action send
   );
   assert.equal(
     (await tell.sent(at)).map(({ subject }) => subject),
-    ["first: STARTED_ARTIFACT"],
+    [`first: STARTED_ARTIFACT in ${env} #1`],
   );
 });
 
@@ -547,7 +555,11 @@ test("a damaged action or target does not affect other recipients", async () => 
   damage("notification_targets", "target_json", "half", "AND type = 'SLACK'");
   assert.equal(
     (await tell.sent(at)).map(({ type, subject }) => `${type} ${subject}`),
-    ["SLACK good: STARTED_ARTIFACT", "WEBHOOK good: STARTED_ARTIFACT", "WEBHOOK half: STARTED_ARTIFACT"],
+    [
+      `SLACK good: STARTED_ARTIFACT in ${env} #1`,
+      `WEBHOOK good: STARTED_ARTIFACT in ${env} #1`,
+      `WEBHOOK half: STARTED_ARTIFACT in ${env} #1`,
+    ],
   );
   assert.is(tell.waiting(), 0);
 });

@@ -107,7 +107,7 @@ test("tells every morning what changed: verdict, cause, commits, times, and how 
   assert.equal(others, []);
   assert.equal(
     { type: mail?.type, subject: mail?.subject, target: mail?.target },
-    { type: "EMAIL", subject: "daily: DAILY_CHANGES", target: { emails: ["team@example.com"] } },
+    { type: "EMAIL", subject: "daily: DAILY_CHANGES in production", target: { emails: ["team@example.com"] } },
   );
   const why = `http://assay.test/${at.org}/why?environment=${env}&snapshot=2&fingerprint=`;
   const period = "from=2023-11-15T06%3A00%3A00Z&to=2023-11-16T06%3A00%3A00Z&environment=production";

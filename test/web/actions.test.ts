@@ -4,7 +4,8 @@ import * as assert from "uvu/assert";
 import type { Role } from "../../src/domain/access.ts";
 import { outcome as sendOutcome } from "../../src/notifications/outcome.ts";
 import type { Sender } from "../../src/notifications/sender.ts";
-import { startServer } from "../given.ts";
+import { freshFingerprint, startServer } from "../given.ts";
+import { running, runningIn } from "../api/environments/given.ts";
 import type { TestServer } from "../given.ts";
 import { messageOf, signIn, signInWithRole, visibleText } from "./browser.ts";
 import type { Browser, Page } from "./browser.ts";
@@ -152,6 +153,23 @@ test("what is wrong with an action is said at its field, what was typed stays, a
   const twice = await submit(at.browser, path, without("triggers", ["triggers", "ON_STARTED_ARTIFACT"]));
   assert.match(fieldError(twice, "put-name") ?? "", /already exists/);
   assert.equal((await actionsOf(at))[0].triggers, ["ON_NON_COMPLIANT_ENV", "ON_ALLOWLIST_EXPIRY"]);
+});
+
+test("a delivery says what happened, and in which snapshot or trail", async () => {
+  const at = await given();
+  const put = (kind: string, body: object) =>
+    server.call("PUT", `/actions/${at.org}/${kind}`, {
+      key: at.key,
+      body: { name: kind, targets: [{ type: "EMAIL", emails: ["ann@example.com"] }], ...body },
+    });
+  await put("environments", { environments: ["prod"], triggers: ["ON_STARTED_ARTIFACT"] });
+  await put("flows", { flows: ["payments"], triggers: ["ON_STARTED_TRAIL"] });
+  runningIn(server).report(at, "prod", [running("app:1", freshFingerprint())]);
+  await server.given.trail(at, { flow: "payments", name: "release-1" });
+  await server.settled();
+  const shown = async (number: number) => visibleText(await at.browser.get(`/${at.org}/actions/${number}`));
+  assert.match(await shown(1), /An artifact starts prod #1 [0-9a-f]/);
+  assert.match(await shown(2), /A trail begins payments\/release-1 [0-9a-f]/);
 });
 
 test("an action is changed; what the form does not show stays", async () => {

@@ -5,6 +5,7 @@
  * operator (`assay deliveries show`): otherwise messages were a way to explore the operator's network.
  */
 import { Type } from "typebox";
+import { deliverySubject, readDeliverySubject } from "../../domain/notification/delivery-subject.ts";
 import { buildTestPayload, composeTestMessage, TEST_EVENT } from "../../domain/notification/test-message.ts";
 import { renderForTarget } from "../../domain/notification/render.ts";
 import { TARGET_TYPES, describeTarget, isTarget } from "../../domain/notification/targets.ts";
@@ -40,7 +41,11 @@ const ActionDelivery = named(
   "ActionDelivery",
   Closed({
     id: Type.String({ description: "A webhook gets it as `X-Assay-Delivery`" }),
-    subject: Type.String({ description: "Name of the action, and the event" }),
+    subject: Type.String({
+      description:
+        "Name of the action, the event, and where it happened: the environment with its snapshot, or the flow with " +
+        "its trail. Messages of version 0.1 do not have the place",
+    }),
     is_test: Type.Boolean({ description: "Whether it only tests the target" }),
     type: OneOf(TARGET_TYPES),
     to: Type.String({ description: "E-mail addresses, or the origin of the URL, whose path works as a password" }),
@@ -72,12 +77,12 @@ const ActionTestResponse = named(
   Closed({ deliveries: Type.Array(ActionDelivery, { description: "A message for each target" }) }),
 );
 
-const subjectOf = (action: ActionRow): string => `${action.name}: ${TEST_EVENT}`;
+const subjectOf = (action: ActionRow): string => deliverySubject(action.name, TEST_EVENT, []);
 
 const presentWithout = (row: ActionDeliveryRow, to: string) => ({
   id: row.public_id,
   subject: row.subject,
-  is_test: row.subject.endsWith(`: ${TEST_EVENT}`),
+  is_test: readDeliverySubject(row.subject).event === TEST_EVENT,
   type: row.type,
   to,
   state: row.state,

@@ -1,6 +1,7 @@
 /** The messages of an action: what became of each, and sending one again. */
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { listActionDeliveries, retryActionDelivery } from "../../../api/notifications/action-deliveries.ts";
+import { readDeliverySubject } from "../../../domain/notification/delivery-subject.ts";
 import { AppError } from "../../../errors.ts";
 import { formOf, hiddenField, withoutRefusal } from "../../components/forms.ts";
 import { icon } from "../../components/icon.ts";
@@ -95,11 +96,12 @@ function deliveryTable(visit: Visit, deliveries: readonly Delivery[]): Html {
 function deliveryRow(visit: Visit, { delivery, mayRetry }: { delivery: Delivery; mayRetry: boolean }): Html {
   const { now, refused } = visit;
   const { id, subject, is_test, type, to, state } = delivery;
+  const { words, place } = aboutOf(subject);
   const name = nameCell({
     href: null,
-    name: html`<bdi>${eventWords(subject)}</bdi>`,
+    name: html`<bdi>${words}</bdi>`,
     after: is_test && tag("test"),
-    sub: html`<span class="id" title="${id}">${id.slice(-12)}</span>`,
+    sub: html`${place !== null && html`<bdi>${place}</bdi> `}<span class="id" title="${id}">${id.slice(-12)}</span>`,
   });
   const isRefused = refused?.form === "retry" && refused.fields.text("delivery") === id;
   const retry =
@@ -115,11 +117,12 @@ function deliveryRow(visit: Visit, { delivery, mayRetry }: { delivery: Delivery;
 ${mayRetry && html`<td class="r">${retry && html`<span class="row-actions">${retry}</span>`}</td>`}</tr>`;
 }
 
-/** What the message is about: its subject has the name of the action, and of the event as the API has it. */
-function eventWords(subject: string): string {
-  const trigger = `ON_${subject.slice(subject.lastIndexOf(": ") + 2)}`;
+/** What the message is about, in words, and where it happened. A test has neither: it is named by its subject. */
+function aboutOf(subject: string): { words: string; place: string | null } {
+  const { event, place } = readDeliverySubject(subject);
+  const trigger = `ON_${event}`;
   const words = triggerWord(trigger);
-  return words === trigger ? subject : words;
+  return words === trigger ? { words: subject, place: null } : { words, place };
 }
 
 /** The state with what came of the latest attempt. */
