@@ -102,6 +102,29 @@ test("where it would fail is shown first, with the cause, for environments in wh
   assert.not.match(text, "test No policy");
 });
 
+test("what is one attestation away from environments is said with its command, where most need it", async () => {
+  const { at, browser, path, fingerprint } = await given();
+  const needing = async (...names: string[]): Promise<string> =>
+    server.given.policy(at, {
+      yaml: `artifacts:\n  attestations:\n${names.map((name) => `    - { type: generic, name: ${name} }\n`).join("")}`,
+    });
+  const [approval, review, both] = [await needing("approval"), await needing("review"), await needing("a", "b")];
+  const read = async (): Promise<string> => visibleText(await browser.get(path));
+  await server.given.environment(at, { name: "both", policies: [both] });
+  assert.match(await read(), "both Would fail a is missing");
+  assert.not.match(await read(), "attestation away", "two are missing");
+  await server.given.environment(at, { name: "lab", policies: [review] });
+  await server.given.environment(at, { name: "live", policies: [approval] });
+  await server.given.environment(at, { name: "prod", policies: [approval] });
+  const command = (name: string): string => `kosli attest generic --name ${name} .*--fingerprint ${fingerprint} `;
+  assert.match(
+    await read(),
+    new RegExp(`One attestation away. live and prod would accept it after: ${command("approval")}`),
+  );
+  for (const name of ["p1", "p2"]) await server.given.environment(at, { name, policies: [approval] });
+  assert.match(await read(), /One attestation away. live\s?, p1\s?, p2 and 1 more would accept it after:/);
+});
+
 test("where it runs and ran is shown with the verdict of each environment and why", async () => {
   const { at, browser, path, fingerprint } = await given();
   const policy = await server.given.policy(at, {

@@ -151,6 +151,10 @@ export const nameList = (names: readonly Html[]): Html =>
     (name, at) => html`${at > 0 && " "}<span>${name}${at < names.length - 1 && ","}</span>`,
   )}</span>`;
 
+/** `a, b and c` within a sentence. */
+export const inSentence = (names: readonly Value[]): Html =>
+  html`${names.map((name, at) => html`${at > 0 && (at === names.length - 1 ? " and " : ", ")}${name}`)}`;
+
 /** A list with label and value. Entries without a value are left out. */
 export function facts(entries: readonly (readonly [label: string, value: Value])[]): Html {
   const shown = entries.filter(([, value]) => value !== null && value !== undefined && value !== false && value !== "");

@@ -4,7 +4,7 @@ import { listPolicies } from "../../../api/policies/policies.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { formOf, hiddenField, selectField, textField } from "../../components/forms.ts";
 import { askPreview, assertNote, impactPanel, submitText } from "../../components/impact.ts";
-import { card, empty, linkButton, nameCell, padded, table } from "../../components/layout.ts";
+import { card, empty, inSentence, linkButton, nameCell, padded, table } from "../../components/layout.ts";
 import { tag } from "../../components/state.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
@@ -124,11 +124,7 @@ const nothingToAttach = ({ to }: Visit, total: number): Html =>
   });
 
 /** The names of several policies, as people read them. */
-const namesOf = (names: readonly string[]): Html =>
-  html`${names.map((name, index) => {
-    const between = index > 0 && (index === names.length - 1 ? " and " : ", ");
-    return html`${between}<bdi>${name}</bdi>`;
-  })}`;
+const namesOf = (names: readonly string[]): Html => inSentence(names.map((name) => html`<bdi>${name}</bdi>`));
 
 async function attachPanel(visit: Visit, { name }: ShownEnvironment, chosen: readonly string[]): Promise<Html> {
   const preview = await askPreview(visit, { attach_policies: { environment: name, policy_names: [...chosen] } });

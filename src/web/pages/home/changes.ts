@@ -6,7 +6,7 @@ import { AppError } from "../../../errors.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { typeIcon, typeName } from "../../components/environment-type.ts";
 import { icon } from "../../components/icon.ts";
-import { card, empty, linkButton, padded, pageHead, snippet } from "../../components/layout.ts";
+import { card, empty, inSentence, linkButton, padded, pageHead, snippet } from "../../components/layout.ts";
 import { pageOf, pager } from "../../components/lists.ts";
 import { count, formatNumber, plainState, stateIcon, stateOfVerdict } from "../../components/state.ts";
 import { formatMoment, formatUtc } from "../../components/time.ts";
@@ -233,9 +233,7 @@ function quiet({ to, query }: Visit, { unchanged, unchanged_total: total }: List
   if (unchanged.length === 0 || (query.get("environment") ?? "") !== "") return null;
   const names: Value[] = unchanged.map((name) => html`<a href="${to.environment(name)}"><bdi>${name}</bdi></a>`);
   if (total > unchanged.length) names.push(`${formatNumber(total - unchanged.length)} more`);
-  const last = names.length - 1;
-  const listed = names.map((name, at) => html`${at === 0 ? "" : at === last ? " and " : ", "}${name}`);
-  return html`<p class="muted">Nothing changed in ${listed}.</p>`;
+  return html`<p class="muted">Nothing changed in ${inSentence(names)}.</p>`;
 }
 
 function placesCard(
