@@ -104,7 +104,7 @@ test("the overview shows what failed then, by its stored verdict", async () => {
   assert.match(shown, "One artifact was running that a policy refused.");
   assert.match(shown, /Failing then 1 .*shell\s?:1 in production #1/);
   assert.match(shown, "Why then?");
-  assert.match(shown, /production Docker · 1 policy Non-compliant/);
+  assert.match(shown, /production Docker 1 policy Non-compliant/);
   assert.match(shown, "Rules in force baseline production v1");
   assert.match(shown, "Environments 1, now 2");
   assert.match(shown, "Failing 1, now 0");
@@ -240,7 +240,7 @@ test("the time is asked for on the page that a person is on, or on the overview 
 test("the list of environments has those of then with their states", async () => {
   const given = await story();
   const shown = visibleText(await then(given, "/environments"));
-  assert.match(shown, /production Docker · baseline v1 Non-compliant 1 ran, 1 failed #1/);
+  assert.match(shown, /production Docker baseline v1 Non-compliant 1 ran, 1 failed #1/);
   assert.not.match(shown, /staging|New environment/);
   assert.match(visibleText(await then(given, "/environments?state=COMPLIANT")), "No environment matches");
   assert.match(

@@ -107,23 +107,23 @@ export const moment = (seconds: number, now: number): Html =>
     ? html`<time datetime="${isoOf(seconds)}" title="${formatUtc(seconds)}">${formatMoment(seconds, now)}</time>`
     : noDate(seconds);
 
-/** `3 h 12 min`, `2 days 4 h`, `40 s`. @param seconds a duration */
+/** `3 h 12 min`, `2 days 4 h`, `40 s`; no line ends before a unit. @param seconds a duration */
 export function formatSpan(seconds: number): string {
   const whole = Math.max(0, Math.round(seconds));
-  if (whole < MINUTE) return `${whole} s`;
-  if (whole < HOUR) return `${Math.floor(whole / MINUTE)} min`;
+  if (whole < MINUTE) return `${whole}\u00a0s`;
+  if (whole < HOUR) return `${Math.floor(whole / MINUTE)}\u00a0min`;
   if (whole < 2 * DAY) return joinUnits([whole / HOUR, "h"], [(whole % HOUR) / MINUTE, "min"]);
   return joinUnits([whole / DAY, "days"], [(whole % DAY) / HOUR, "h"]);
 }
 
 /** As formatSpan, without hours where there are many days. @param seconds a duration */
 export const shortSpan = (seconds: number): string =>
-  seconds < 10 * DAY ? formatSpan(seconds) : `${Math.round(seconds / DAY)} days`;
+  seconds < 10 * DAY ? formatSpan(seconds) : `${Math.round(seconds / DAY)}\u00a0days`;
 
 type Part = readonly [amount: number, unit: string];
 const joinUnits = (...parts: readonly [Part, Part]): string =>
   parts
     .map(([amount, unit]) => [Math.floor(amount), unit] as const)
     .filter(([amount]) => amount > 0)
-    .map(([amount, unit]) => `${amount} ${unit}`)
+    .map(([amount, unit]) => `${amount}\u00a0${unit}`)
     .join(" ");

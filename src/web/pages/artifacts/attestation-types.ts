@@ -105,7 +105,7 @@ const showList = listPage({
   columns: [
     { text: "Name" },
     { text: "Rules", isRight: true, className: "w-time" },
-    { text: "Version", isRight: true, className: "w-time" },
+    { text: "Version", className: "w-time" },
     { text: "Changed", isRight: true, className: "w-time" },
   ],
   row: typeRow,
@@ -130,7 +130,7 @@ function typeRow({ to, now }: Visit, type: CustomType): Html {
     sub: type.description && html`<bdi>${type.description}</bdi>`,
   });
   return html`<tr>${name}<td class="r num" data-l="Rules">${rules}</td>
-<td class="r num" data-l="Version">${latest?.version ?? 0}</td>
+<td data-l="Version">${latest && tag(`v${latest.version}`)}</td>
 <td class="r" data-l="Changed">${time(type.last_modified_at, now)}</td></tr>`;
 }
 

@@ -3,7 +3,7 @@ import { causesLine } from "../../components/causes.ts";
 import { typeIcon } from "../../components/environment-type.ts";
 import { icon } from "../../components/icon.ts";
 import { artifactName, commit, fingerprint } from "../../components/identifier.ts";
-import { table } from "../../components/layout.ts";
+import { nameList, table } from "../../components/layout.ts";
 import type { TableColumn } from "../../components/layout.ts";
 import { badge, formatNumber, plainState, stateOf, stateOfVerdict } from "../../components/state.ts";
 import type { ShownState } from "../../components/state.ts";
@@ -212,8 +212,8 @@ export function requiredPart({ to }: Visit, { required, coverage, subject }: Sho
     { text: "Share", className: "cw-112" },
   ];
   const body = listTable({ caption: "Where decisions were required", columns, what: "entries" }, required, (one) => {
-    const by = one.policies.map(
-      ({ name, version }, at) => html`${at > 0 && ", "}<a href="${to.policy(name)}"><bdi>${name}</bdi></a> v${version}`,
+    const by = nameList(
+      one.policies.map(({ name, version }) => html`<a href="${to.policy(name)}"><bdi>${name}</bdi></a> v${version}`),
     );
     const share = one.coverage_percent;
     const bar = html`<div class="seg-cell"><span class="sub num">${share} %</span><svg class="seg" role="img"

@@ -84,7 +84,7 @@ export function pastEnvironmentRow(
   );
   const shortly = policies.length === 1 ? "1 policy" : `${policies.length} policies`;
   const attached = policies.length === 0 ? "no policy" : isShort ? shortly : inForce;
-  const sub = html`<span>${typeName(type)}${type !== "logical" && html` · ${attached}`}</span>${
+  const sub = html`<span>${typeName(type)}</span>${type !== "logical" && html`<span>${attached}</span>`}${
     environment.archived_since && tag("archived since", "archive")
   }`;
   const ran =

@@ -194,7 +194,7 @@ function withCutNames({ text, record }: ListedChange): Value {
     );
   return parts.map((part) =>
     typeof part === "string" && part.length > MAX_WHOLE_TEXT_CHARS
-      ? html`<span class="cut" title="${part}">${part}</span>`
+      ? html`<span class="cut" title="${part}">${part.replace(/^: /, "")}</span>`
       : part,
   );
 }
