@@ -29,8 +29,8 @@ const entries = (count: number): string =>
   `${figure(count)} allowlist ${count === 1 ? "entry" : "entries"} ${be(count)} in force.`;
 /** The verdicts at the starts in the scope. */
 const verdicts = ({ starts_compliant: good, starts_allowed: allowed, starts_not_compliant: bad }: FiguresValue) =>
-  `${figure(good)} compliant, ${figure(allowed)} allowed by an allowlist entry, and ${figure(bad)} not compliant or ` +
-  "without a verdict.";
+  `${figure(good)} compliant, ${figure(allowed)} allowed by an allowlist entry, ` +
+  `and ${figure(bad)} not compliant or unknown.`;
 
 const DESCRIBE: Record<BinderKind, (summarized: Omit<Summarized, "kind">) => string> = {
   control({ name, figures, allowances }) {
@@ -54,7 +54,7 @@ const DESCRIBE: Record<BinderKind, (summarized: Omit<Summarized, "kind">) => str
     const starts = figures.starts ?? 0;
     const time =
       `${name} was compliant for ${share(good, length)} of the time, non-compliant for ${share(bad, length)}, and ` +
-      `without a verdict for ${share(unknown, length)}.`;
+      `unknown for ${share(unknown, length)}.`;
     const started = `${counted(starts, "artifact")} started: ${verdicts(figures)}`;
     return `${time} ${started} ${entries(allowances)}`;
   },

@@ -282,7 +282,7 @@ test("an environment's binder has its verdicts without a gap, and when artifacts
     "further instances do not begin another gap",
   );
   assert.equal(figuresOf(body, "starts", "starts_compliant", "starts_not_compliant"), [1, 0, 1]);
-  assert.match(body["summary"], /% of the time, non-compliant for [\d.]+ %, and without a verdict for [\d.]+ %\./);
+  assert.match(body["summary"], /% of the time, non-compliant for [\d.]+ %, and unknown for [\d.]+ %\./);
   assert.equal(
     body["rules"].items.map(({ name, version }: Json) => [name, version]),
     [[policy, 1]],
@@ -574,7 +574,7 @@ test("the paragraph has separators in numbers of four digits and more, as the fi
     summarize({ kind: "flow", name: "api", from: 0, to: 60, figures, allowances: 1_200 } as never),
     "From 1970-01-01 00:00 UTC to 1970-01-01 00:01 UTC, 1 trail began in flow api: 1 was compliant and 0 were not " +
       "when this binder was made. Artifacts of the flow started 10,000 times: 9,999 compliant, 0 allowed by an " +
-      "allowlist entry, and 0 not compliant or without a verdict. 1,200 allowlist entries were in force.",
+      "allowlist entry, and 0 not compliant or unknown. 1,200 allowlist entries were in force.",
   );
 });
 
