@@ -125,8 +125,8 @@ const TYPES = [
     schema: { type: "object", required: ["unknown", "forbidden"], properties: { unknown: { type: "integer" } } },
     rules: [".unknown == 0", ".forbidden | length == 0"],
     summary: [
-      { name: "Unknown", expression: ".unknown" },
-      { name: "Forbidden", expression: '.forbidden | join(", ")' },
+      { name: "Unknown licences", expression: ".unknown" },
+      { name: "Forbidden licences", expression: '.forbidden | join(", ")' },
     ],
   },
 ];

@@ -69,8 +69,8 @@ type Attestation = {
   trail: string;
   name: string;
   type: string;
-  /** Name and fingerprint of the artifact; null for the trail. */
-  artifact: { name: string; fingerprint: string } | null;
+  /** null for the trail. */
+  artifact: { name: string; image: string; fingerprint: string } | null;
   subject: ReleaseSubject;
   result?: Result;
   by?: string;
@@ -79,7 +79,10 @@ type Attestation = {
 /** Reports one attestation with its evidence. */
 async function attest({ send }: Teller, attestation: Attestation): Promise<void> {
   const { flow, trail, name, type, artifact, subject, result = {}, by = FLOWS[flow].account } = attestation;
-  const { segment, fields, file } = (REPORTERS[type] as (typeof REPORTERS)[string])(subject, result, name);
+  const { segment, fields, file } = (REPORTERS[type] as (typeof REPORTERS)[string])(subject, result, {
+    name,
+    image: artifact?.image ?? null,
+  });
   const json = {
     attestation_name: name,
     ...(artifact ? { artifact_fingerprint: artifact.fingerprint, target_artifacts: [artifact.name] } : {}),
@@ -199,7 +202,8 @@ function sequelStep({ at, trail, artifact, name, type, result = {} }: Sequel, { 
   const index = RELEASES.findIndex((release) => release.trail === trail);
   const release = RELEASES[index] as Release;
   const version = release.images?.[artifact] ?? trail.replace(/^.*-/, "");
-  const built = { name: artifact, fingerprint: imageFingerprint(`acme/${artifact}:${version}`) };
+  const image = `acme/${artifact}:${version}`;
+  const built = { name: artifact, image, fingerprint: imageFingerprint(image) };
   const subject = subjectOf(release, time(release.at), index);
   const report: Attestation = { flow: release.flow, trail, name, type, artifact: built, subject, result };
   return { at: time(at), make: (teller) => attest(teller, report) };
