@@ -138,7 +138,7 @@ data-l="Commit">${commit(one.git_commit)}</td></tr>`;
     id: "decisions",
     title: "Decisions",
     total: decisions.total,
-    note: "newest first",
+    note: decisions.total > 1 && "newest first",
     body,
     nothing: "No decision was made.",
   };
@@ -168,7 +168,8 @@ export function verdictsPart({ to }: Visit, { verdicts, subject }: ShownBinder):
 data-l="Failing at most">${formatNumber(one.non_compliant_artifacts)}</td></tr>`;
   });
   const { total } = verdicts;
-  return { id: "verdicts", title: "Verdicts", total, note: "oldest first", body, nothing: "There is no verdict." };
+  const note = total > 1 && "oldest first";
+  return { id: "verdicts", title: "Verdicts", total, note, body, nothing: "There is no verdict." };
 }
 
 export function trailsPart({ to }: Visit, { trails, subject }: ShownBinder): BinderPart | null {
@@ -195,7 +196,7 @@ export function trailsPart({ to }: Visit, { trails, subject }: ShownBinder): Bin
     id: "trails",
     title: "Trails",
     total: trails.total,
-    note: "newest first; states when this page was made",
+    note: trails.total > 0 && "newest first; states when this page was made",
     body,
     nothing: "No trail began.",
   };
