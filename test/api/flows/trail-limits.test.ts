@@ -1,7 +1,7 @@
 /** Limits of a trail (domain/compliance/trail-size.ts): each report to it evaluates all of it on the main thread. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { MAX_WAITING_ATTESTATIONS } from "../../../src/domain/compliance/trail-size.ts";
+import { MAX_TRAIL_CHECKS, MAX_WAITING_ATTESTATIONS } from "../../../src/domain/compliance/trail-size.ts";
 import { freshCommit, freshFingerprint, startServer } from "../../given.ts";
 import type { Answer, TestServer } from "../../given.ts";
 
@@ -120,6 +120,33 @@ test("a trail refuses a template that its artifacts make too large, and keeps th
   assert.is(refused.body.message, TOO_MANY);
   assert.equal(await read(), before);
   expect(await begin(), 200);
+});
+
+test("a template of more entries, which an earlier version took, refuses no report of what it expects", async () => {
+  const { org, flow, report, attest, begin, read } = await givenFlow("version: 1\n");
+  const attestations = Array.from({ length: MAX_TRAIL_CHECKS }, (_, n) => ({ name: `check-${n}`, type: "generic" }));
+  const artifacts = [{ name: "app", attestations: [{ name: "scan", type: "generic" }] }];
+  const parsed = JSON.stringify({ version: 1, trail: { attestations, artifacts } });
+  const { id } = server.store.templates.intern("# the text takes seconds to read", null, parsed);
+  const organization = server.store.organizations.find(org) as { id: number };
+  const { id: flowId } = server.store.flows.find(organization.id, flow) as { id: number };
+  server.db.prepare("UPDATE flows SET template_id = ? WHERE id = ?").run(id, flowId);
+  expect(await begin(), 201);
+  expect(await attest("check-0"), 201);
+  const fingerprint = freshFingerprint();
+  expect(await report({ fingerprint, template_reference_name: "app" }), 201);
+  expect(await attest("scan", { artifact_fingerprint: fingerprint }), 201);
+  const { compliance_status: status } = await read();
+  assert.is(status.attestations_statuses.length, MAX_TRAIL_CHECKS);
+  assert.is(status.artifacts_statuses.app.attestations_statuses.length, 1);
+
+  const before = await read();
+  const more = [await attest("other"), await report({ template_reference_name: "app" })];
+  for (const refused of more) {
+    expect(refused, 400);
+    assert.is(refused.body.message, TOO_MANY.replace("10000", "10001"));
+  }
+  assert.equal(await read(), before);
 });
 
 test("an artifact for which too many attestations wait is refused", async () => {

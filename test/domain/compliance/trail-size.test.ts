@@ -61,9 +61,18 @@ test("what a template expects counts for each artifact of its name", () => {
 });
 
 test("what is expected of the trail, and of an artifact that is missing, counts once", () => {
-  assert.is(isTooLarge({ ...ofApp(MAX_TRAIL_CHECKS - 1, 1), artifacts: [] }), false);
-  assert.is(isTooLarge({ ...ofApp(MAX_TRAIL_CHECKS, 1), artifacts: [] }), true);
-  assert.is(isTooLarge({ ...ofApp(MAX_TRAIL_CHECKS, 1), artifacts: [artifact("app")] }), true);
+  const other = { ...ofApp(MAX_TRAIL_CHECKS - 1), trailAttestations: reported(1, "other") };
+  assert.is(isTooLarge({ ...other, artifacts: [] }), false);
+  assert.is(isTooLarge({ ...other, artifacts: [], trailAttestations: reported(2, "other") }), true);
+  assert.is(isTooLarge({ ...other, artifacts: [artifact("app"), artifact("app")] }), true);
+});
+
+test("a template that expects more by itself, as earlier versions took them, leaves room for what it expects", () => {
+  const more = ofApp(MAX_TRAIL_CHECKS, 1);
+  for (const artifacts of [[], [artifact("app")], [artifact("app", reported(MAX_TRAIL_CHECKS))]])
+    assert.is(isTooLarge({ ...more, artifacts, trailAttestations: reported(1) }), false);
+  assert.is(isTooLarge({ ...more, artifacts: [], trailAttestations: reported(1, "other") }), true);
+  assert.is(isTooLarge({ ...more, artifacts: [artifact("app"), artifact("app")] }), true);
 });
 
 test("an attestation that is expected and reported counts once, another one by itself", () => {
