@@ -17,7 +17,8 @@ type Ended = { id: string; status: string; error?: { kind: string; message: stri
 export async function attackWithBombs(attacked: Attacked, path: string): Promise<string[]> {
   const server = await startLimited(attacked);
   const problems: string[] = [];
-  const unread = Array.from({ length: UNREAD }, () => openUnread(`${server.url}/api/v2${path}`, attacked.keys.reader));
+  const snapshot = { url: `${server.url}/api/v2${path}`, key: attacked.keys.reader };
+  const unread = Array.from({ length: UNREAD }, () => openUnread(snapshot));
   await Promise.race(unread.map(({ began }) => began));
   const call = async (address: string, init: RequestInit = {}): Promise<Ended> => {
     const headers = { Authorization: `Bearer ${attacked.keys.admin}`, "Content-Type": "application/json" };

@@ -34,8 +34,11 @@ export type LargeWorld = {
   reads: readonly Read[];
 };
 
-/** A GET of an operation, with its query, below the API root. */
-export type Read = { operation: string; path: string };
+/**
+ * A GET of an operation, with its query, below the API root; with `body`, JSON, a POST that only reads, which an admin
+ * may send.
+ */
+export type Read = { operation: string; path: string; body?: string };
 
 export const ORG = "acme";
 export const FLOW = "large";
@@ -63,7 +66,7 @@ export async function prepareLargeWorld(data: string, sizes: LargeSizes): Promis
     client.close();
     await server.stop();
   }
-  return { keys: { admin, reader }, reads: listReads(world, sizes) };
+  return { keys: { admin, reader }, reads: [...listReads(world, sizes), ...listPreviews(sizes)] };
 }
 
 /** Makes the data directory `data`, which must be empty, with the world of test/whole/world.ts. */
@@ -102,6 +105,8 @@ export function createClient(url: string) {
 }
 
 const JUDGED = "large-judged";
+/** A policy of as many rules as one may have, which nothing that runs meets; it is attached nowhere. */
+const LONGEST_POLICY = "longest";
 const environmentName = (index: number): string => `large-${index}`;
 
 /** A report of so many pods; with another `version`, a fifth of them runs something else. */
@@ -135,6 +140,12 @@ async function addEnvironments(client: Client, key: string, { artifacts, judged 
     for (const version of index === 0 ? [1, 2] : [1])
       await report(environmentName(index), podReport(index, count, version));
   await report(JUDGED, podReport(artifacts.length, judged, 1));
+  const rules = Array.from({ length: 250 }, (_, n) => `    - { type: generic, name: attestation-${n} }`);
+  const content = ["_schema: /v1", "artifacts:", "  attestations:", ...rules].join("\n");
+  const payload = { field: "payload", json: JSON.stringify({ name: LONGEST_POLICY }) };
+  await client.send(
+    formRequest("PUT", `/policies/${ORG}`, key, { ...payload, file: { part: "policy_file", content } }),
+  );
 }
 
 async function addTrails(client: Client, key: string, sizes: LargeSizes): Promise<void> {
@@ -164,12 +175,19 @@ async function addTrails(client: Client, key: string, sizes: LargeSizes): Promis
     await build(n.toString(16).padStart(64, "0"), `built-${n % 50}`, `service-${n}`);
 }
 
+/** A template that expects as many attestations as one may. */
+function longestTemplate(prefix: string): string {
+  const names = Array.from(
+    { length: MAX_TEMPLATE_ENTRIES - 1 },
+    (_, n) => `    - {name: ${prefix}-${n}, type: generic}`,
+  );
+  return ["version: 1", "trail:", "  attestations:", ...names].join("\n");
+}
+
 /** Of 95 % of the expected attestations nothing is reported. */
 async function addChecks(client: Client, key: string, { checks }: LargeSizes): Promise<void> {
   const { flow, trail } = CHECKED;
-  const names = Array.from({ length: MAX_TEMPLATE_ENTRIES - 1 }, (_, n) => `    - {name: check-${n}, type: generic}`);
-  const template = ["version: 1", "trail:", "  attestations:", ...names].join("\n");
-  const file = { part: "template_file", content: template };
+  const file = { part: "template_file", content: longestTemplate("check") };
   const json = (value: object): string => JSON.stringify(value);
   await client.send(
     formRequest("PUT", `/flows/${ORG}/template_file`, key, { json: json({ name: flow, description: "" }), file }),
@@ -206,6 +224,27 @@ function listReads(world: World, { artifacts }: LargeSizes): Read[] {
         reads.set(path, { operation: operation.id, path });
       }
   return [...reads.values()];
+}
+
+/** Previews of the changes that look at the most, or whose answers are the largest. */
+function listPreviews({ artifacts }: LargeSizes): Read[] {
+  const members = [...artifacts.map((_, index) => environmentName(index)), JUDGED];
+  const [environment, all] = [environmentName(0), "large-all"];
+  const template = (flow_name: string) => ({ flow_name, template_file: longestTemplate("other") });
+  const changes: readonly object[] = [
+    { attach_policies: { environment, policy_names: [LONGEST_POLICY] } },
+    { detach_policies: { environment: JUDGED, policy_names: ["tested"] } },
+    { edit_template: template(FLOW) },
+    { edit_template: template(CHECKED.flow) },
+    { set_members: { environment: all, included_environments: members } },
+    { archive_environment: { environment } },
+    { archive_flow: { flow_name: FLOW } },
+  ];
+  return changes.map((change) => ({
+    operation: "preview_change",
+    path: `/previews/${ORG}`,
+    body: JSON.stringify(change),
+  }));
 }
 
 function pathOf({ id, path }: AssayOperation, world: World, target: Readonly<Record<string, string>>): string {

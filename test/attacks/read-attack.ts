@@ -36,20 +36,21 @@ export async function attackReads(attacked: Attacked, plan: Plan): Promise<{ pro
   let slowest = 0;
   for (const read of plan.reads) {
     const startedAt = performance.now();
+    const name = describeRead(read);
     const found = await attackWith(server, attacked, { read, plan });
     for (const status of found.statuses) counts.set(status, (counts.get(status) ?? 0) + 1);
     const ready = await prober.slowest();
     slowest = Math.max(slowest, ready);
     problems.push(...found.problems);
-    if (ready > plan.maxReadyMs) problems.push(`${read.operation} ${read.path}: /readyz took ${ready.toFixed(0)} ms`);
+    if (ready > plan.maxReadyMs) problems.push(`${name}: /readyz took ${ready.toFixed(0)} ms`);
     const ended = await hasEnded(server);
     const took = performance.now() - startedAt;
     plan.print(
-      `${read.operation} ${read.path}: ${countsText(found.statuses)}; ready ${ready.toFixed(0)} ms, at most ` +
+      `${name}: ${countsText(found.statuses)}; ready ${ready.toFixed(0)} ms, at most ` +
         `${mb(group.peak())} MB so far, ${took.toFixed(0)} ms${ended ? `; DIED: ${ended}` : ""}`,
     );
     if (!ended) continue;
-    problems.push(`${read.operation} ${read.path}: the server ended: ${ended}\n${server.output().slice(-600)}`);
+    problems.push(`${name}: the server ended: ${ended}\n${server.output().slice(-600)}`);
     await prober.stop();
     server = await startLimited(attacked);
     prober = startProber({ url: `${server.url}/readyz`, pid: server.pid });
@@ -62,6 +63,10 @@ export async function attackReads(attacked: Attacked, plan: Plan): Promise<{ pro
   const answers = [...counts].map(([status, count]) => `${count} x ${status}`).join(", ");
   return { problems, summary: `at most ${peak} MB, /readyz within ${slowest.toFixed(0)} ms, answers ${answers}` };
 }
+
+/** With the beginning of the body, which names the change that is previewed. */
+export const describeRead = ({ operation, path, body = "" }: Read): string =>
+  [operation, path, body.slice(0, 80)].filter(Boolean).join(" ");
 
 const mb = (bytes: number | null): string => (bytes === null ? "?" : (bytes / 1_048_576).toFixed(0));
 
@@ -96,31 +101,43 @@ async function attackWith(
   { read, plan }: { read: Read; plan: Plan },
 ): Promise<{ problems: string[]; statuses: string[] }> {
   const url = `${server.url}/api/v2${read.path}`;
-  const unread = Array.from({ length: plan.unread }, () => openUnread(url, keys.reader));
+  const { body } = read;
+  const whole = { url, key: keys.admin, body };
+  const key = body === undefined ? keys.reader : keys.admin;
+  const unread = Array.from({ length: plan.unread }, () => openUnread({ url, key, body }));
   await Promise.race([
     Promise.all(unread.map(({ began }) => began)),
     new Promise<void>((resolve) => void giveUpAfter(MAX_BEGIN_S, () => resolve())),
   ]);
-  const answers = await Promise.all(Array.from({ length: plan.parallel }, () => readWhole(url, keys.admin)));
+  const answers = await Promise.all(Array.from({ length: plan.parallel }, () => readWhole(whole)));
   for (const { request } of unread) request.destroy();
   const valid = new Set(["200", "429", BUSY]);
   // What a read on its own gets, such as the 404 of something that does not exist here, it may get in a crowd, too.
-  if (answers.some((status) => !valid.has(status))) valid.add(await readWhole(url, keys.admin));
+  if (body === undefined && answers.some((status) => !valid.has(status))) valid.add(await readWhole(whole));
   const wrong = answers.filter((status) => !valid.has(status) || status === "broken" || status === "500");
   return {
-    problems: [...new Set(wrong)].map((status) => `${read.operation} ${read.path}: answered ${status}`),
+    problems: [...new Set(wrong)].map((status) => `${describeRead(read)}: answered ${status}`),
     statuses: answers,
   };
 }
 
+/** A request: a POST with `body`, which is JSON, else a GET. */
+type Asked = { url: string; key: string; body?: string | undefined };
+
+function open({ url, key, body }: Asked): ClientRequest {
+  const headers = { Authorization: `Bearer ${key}` };
+  if (body === undefined) return send(url, { agent: false, headers });
+  return send(url, { method: "POST", agent: false, headers: { ...headers, "Content-Type": "application/json" } });
+}
+
 /** Asks without reading more than one buffer. `began`: the first bytes arrived, or the connection ended. */
-export function openUnread(url: string, key: string): { request: ClientRequest; began: Promise<void> } {
-  const request = send(url, { agent: false, headers: { Authorization: `Bearer ${key}` } });
+export function openUnread(asked: Asked): { request: ClientRequest; began: Promise<void> } {
+  const request = open(asked);
   const began = new Promise<void>((resolve) => {
     request.once("response", () => resolve()).once("error", () => resolve());
   });
   request.on("error", () => undefined);
-  request.end();
+  request.end(asked.body);
   return { request, began };
 }
 
@@ -128,9 +145,9 @@ export function openUnread(url: string, key: string): { request: ClientRequest; 
 const BUSY = "503 with Retry-After";
 
 /** The status of an answer that is read to its end; `broken` if the connection ended before that, or too late. */
-function readWhole(url: string, key: string): Promise<string> {
+function readWhole(asked: Asked): Promise<string> {
   return new Promise((resolve) => {
-    const request = send(url, { agent: false, headers: { Authorization: `Bearer ${key}` } });
+    const request = open(asked);
     const stopWaiting = giveUpAfter(MAX_READ_S, () => request.destroy());
     const settle = (status: string): void => {
       stopWaiting();
@@ -144,7 +161,7 @@ function readWhole(url: string, key: string): Promise<string> {
       response.on("error", () => undefined);
     });
     request.once("error", () => settle("broken"));
-    request.end();
+    request.end(asked.body);
   });
 }
 

@@ -1,6 +1,6 @@
-// Part of `make crash`: every GET of every operation on a large world (large-world.ts), and the pages of what is large
-// in it, by a server of this checkout: none may hold the main thread for more than 50 ms of processor time. Other load
-// on the machine only ever makes a measurement longer, so the shortest of several counts.
+// Part of `make crash`: every GET of every operation on a large world (large-world.ts), previews of changes, and the
+// pages of what is large in it, by a server of this checkout: none may hold the main thread for more than 50 ms of
+// processor time. Other load on the machine only ever makes a measurement longer, so the shortest of several counts.
 //
 //   node test/attacks/read-delay.ts [pattern of operations and paths]
 import { mkdtempSync, rmSync } from "node:fs";
@@ -10,6 +10,7 @@ import { openCopy } from "../../src/store/db/connection.ts";
 import { CHECKED, ORG, prepareLargeWorld } from "./large-world.ts";
 import { MAX_BUSY_MS } from "./loop-delay.ts";
 import { startProbedOver } from "./probed.ts";
+import { describeRead } from "./read-attack.ts";
 import { SIGNED_IN, signIn } from "./session.ts";
 
 const SIZES = {
@@ -65,30 +66,37 @@ process.once("SIGTERM", () => process.exit(1));
 const at = encodeURIComponent(new Date().toISOString().slice(0, 19));
 const apiHeaders = { Authorization: `Bearer ${keys.admin}` };
 const requests = [
-  ...reads.map(({ operation, path }) => ({
-    name: `${operation} ${path}`,
-    path: `/api/v2${path}`,
+  ...reads.map((read) => ({
+    name: describeRead(read),
+    path: `/api/v2${read.path}`,
     headers: apiHeaders,
+    body: read.body,
   })),
   ...[...PAGES, ...PAST_PAGES.map((path) => `/${ORG}/${path}?at=${at}`)].map((path) => ({
     name: `page ${path}`,
     path,
     headers: SIGNED_IN,
+    body: undefined,
   })),
 ].filter(({ name }) => new RegExp(process.argv[2] ?? "").test(name));
 
 const problems: string[] = [];
-for (const { name, path, headers } of requests) {
+for (const { name, path, headers, body } of requests) {
   let best = Infinity;
   let status = 0;
   let bytes = 0;
   for (let turn = 0; turn < MAX_TRIES && best > MAX_BUSY_MS; turn += 1) {
     await server.reset();
-    const answer = await fetch(server.url + path, { headers, redirect: "manual" });
+    const answer = await fetch(server.url + path, {
+      headers: body === undefined ? headers : { ...headers, "Content-Type": "application/json" },
+      ...(body === undefined ? {} : { method: "POST", body }),
+      redirect: "manual",
+    });
     status = answer.status;
     bytes = (await answer.arrayBuffer()).byteLength;
     best = Math.min(best, (await server.report()).busiest);
   }
+  if (body !== undefined && status !== 200) problems.push(`${name}: answered ${status}`);
   if (best > MAX_BUSY_MS) problems.push(`${name}: the main thread was busy for ${best.toFixed(0)} ms at a time`);
   console.log(`${name}: ${status}, ${bytes} bytes, ${best.toFixed(0)} ms`);
 }

@@ -1,8 +1,8 @@
-// Part of `make crash`: every GET of every operation on a large world (large-world.ts), by the packaged executable in a
-// control group of 512 MB: 60 times by a client that never reads, and meanwhile 16 times in parallel by one that does.
-// The process must survive, `/readyz` must respond within a second (without what other programs took), every answer
-// that is read is the one that a single request gets, 429, or 503 with Retry-After, and afterwards nothing of the
-// memory budget is held.
+// Part of `make crash`: every GET of every operation on a large world (large-world.ts), and previews of changes, by the
+// packaged executable in a control group of 512 MB: 60 times by a client that never reads, and meanwhile 16 times in
+// parallel by one that does. The process must survive, `/readyz` must respond within a second (without what other
+// programs took), every answer that is read is the one that a single request gets (of a preview, 200), 429, or 503 with
+// Retry-After, and afterwards nothing of the memory budget is held.
 //
 //   node test/attacks/reads.ts [pattern of operations] [large | small]
 //
