@@ -3,7 +3,7 @@ import { Type } from "typebox";
 import type { Static } from "typebox";
 import { describePolicy } from "../../domain/rego/decision.ts";
 import { isListOf, isObject, isText, readStoredJson } from "../../domain/stored-json.ts";
-import { notFound } from "../../errors.ts";
+import { invalid, notFound } from "../../errors.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Message, OneOf, named } from "../../http/schema.ts";
 import { JsonList, JsonText, toMembers } from "../../json/text.ts";
@@ -195,6 +195,8 @@ export const getRegoEvaluation = largeRead({
 const PAGES = definePaging({ perPage: 15, maxPerPage: 100 });
 const Timestamp = (description: string) => Type.Optional(Type.Number({ description: `${description}; epoch seconds` }));
 
+const VERSION_OF_NOTHING = "Give the identifier of the policy, too: `version` is the number of a version of it";
+
 export const listRegoEvaluations = largeRead({
   ...EVALUATION_OPERATION,
   id: "list_rego_evaluations",
@@ -223,6 +225,7 @@ export const listRegoEvaluations = largeRead({
   handle(context, { query }) {
     const { store, organization } = context;
     const { page, perPage, ...slice } = PAGES.window(query);
+    if (query.version !== undefined && query.identifier === undefined) throw invalid({ version: VERSION_OF_NOTHING });
     const flow = query.flow === undefined ? null : store.flows.find(organization.id, query.flow);
     const version = query.version === undefined ? null : parseVersionText(query.version);
     const isEmpty = (query.flow !== undefined && !flow) || (query.version !== undefined && version === null);

@@ -24,11 +24,13 @@ export function parseVersionText(text: string): number | null {
   return typeof value === "number" ? value : null;
 }
 
-/** `ID@vN` as its parts. */
+/** `ID@vN` as its parts. Where `version` is another one, it becomes a text that the validation refuses. */
 function splitPinned(policy: Record<string, unknown>): Record<string, unknown> {
   const { identifier } = policy;
   const pinned = typeof identifier === "string" ? PINNED.exec(identifier)?.groups : undefined;
-  const version = parseVersion(pinned ? (policy["version"] ?? pinned["version"]) : policy["version"]);
+  const [named, given] = [parseVersion(pinned?.["version"]), parseVersion(policy["version"])];
+  const isOne = named === undefined || given === undefined || named === given;
+  const version = isOne ? (given ?? named) : `${named} in the identifier, ${given} in the version`;
   return {
     ...policy,
     ...(pinned ? { identifier: pinned["identifier"] } : {}),
@@ -49,16 +51,28 @@ function toFileMap(files: unknown): unknown {
 
 /** The body of a request for an evaluation in the spelling of the API. */
 export function normalizeEvaluationRequest(body: Record<string, unknown>): Record<string, unknown> {
-  const { identifier, version, ...rest } = body;
-  const above = {
-    ...(identifier === undefined ? {} : { identifier }),
-    ...(version === undefined ? {} : { version }),
-  };
-  const { policy } = body;
-  if (!isObject(policy))
-    return policy === undefined && identifier !== undefined ? { ...rest, policy: splitPinned(above) } : body;
-  const { files, ...others }: Record<string, unknown> = { ...above, ...policy };
-  return { ...rest, policy: { ...splitPinned(others), ...(files === undefined ? {} : { files: toFileMap(files) }) } };
+  const { policy = {} } = body;
+  if (!isObject(policy)) return body;
+  const { files, ...inPolicy } = policy;
+  const { rest, above } = takeAbove(body, inPolicy);
+  if (body["policy"] === undefined && above["identifier"] === undefined) return body;
+  const others = splitPinned({ ...above, ...inPolicy });
+  return { ...rest, policy: { ...others, ...(files === undefined ? {} : { files: toFileMap(files) }) } };
+}
+
+const POLICY_KEYS = ["identifier", "version"] as const;
+
+/** What stands above the policy instead of in it. What is another one in the policy stays, and is refused. */
+function takeAbove(body: Record<string, unknown>, policy: Record<string, unknown>) {
+  const rest = { ...body };
+  const above: Record<string, unknown> = {};
+  for (const key of POLICY_KEYS) {
+    const value = body[key];
+    if (value === undefined || ![undefined, value].includes(policy[key])) continue;
+    above[key] = value;
+    delete rest[key];
+  }
+  return { rest, above };
 }
 
 /** The body of a publication in the spelling of the API. */

@@ -205,6 +205,27 @@ test("evaluates published policies in every spelling of identifier and version",
   }
 });
 
+test("refuses two spellings that name different policies or versions", async () => {
+  const at = await rego.world();
+  await rego.publish(at, "gate", inline(constant(true)));
+  await rego.publish(at, "gate", inline(constant(false)));
+  const context = { trails: at.trails };
+  const extra = (value: unknown) =>
+    `Extra inputs are not permitted [input: ${value}]; possible keys: context, policy, params, decision`;
+  const two = "Input should be a valid integer [input: 2 in the identifier, 1 in the version]";
+  for (const [body, errors] of [
+    [{ policy: { identifier: "gate@v2", version: 1 } }, { "policy.version": two }],
+    [{ policy: { identifier: "gate@v2" }, version: "v1" }, { "policy.version": two }],
+    [{ identifier: "gate@2", version: 1 }, { "policy.version": two }],
+    [{ policy: { identifier: "gate", version: 2 }, version: 1 }, { version: extra(1) }],
+    [{ policy: { identifier: "gate" }, identifier: "other" }, { identifier: extra("other") }],
+  ] as const)
+    await refused(server, () => rego.evaluate(at, { context, ...body }), invalid(errors));
+  const twice = { context, version: 2, policy: { identifier: "gate@v2", version: 2 } };
+  const { body } = await rego.evaluate(at, twice);
+  assert.is((await rego.ended(at, body.id))["policy"].version, 2);
+});
+
 test("refuses in the order of the contract, each with its text, and leaves nothing behind", async () => {
   const at = await rego.world();
   const reader = server.given.user(at.org, "reader");
@@ -587,11 +608,16 @@ test("lists evaluations newest first, by every filter", async () => {
   assert.equal(await found(`flow=${at.flow}&trail=${other}`), [denied]);
   assert.equal(await found(`trail=${other}`), [denied]);
   assert.equal(await found("identifier=none"), []);
-  assert.equal(await found("version=latest"), []);
+  assert.equal(await found("identifier=gate&version=latest"), []);
   assert.equal(await found("allow=false&status=failed"), [], "all filters must match");
   assert.equal(await found(`from_timestamp=${times[1]}`), [broken, denied]);
   assert.equal(await found(`to_timestamp=${times[1]}`), [denied, allowed]);
   assert.equal(await found("per_page=1&page=2"), [denied]);
+  await refused(
+    server,
+    () => rego.evaluations(at, "?version=2"),
+    invalid({ version: "Give the identifier of the policy, too: `version` is the number of a version of it" }),
+  );
   const page = (await rego.evaluations(at, "?per_page=2")).body;
   assert.equal([page.page, page.per_page, page.total_pages, page.total_count], [1, 2, 2, 3]);
   assert.equal(page.evaluations[0], (await rego.evaluations(at, `/${broken}`)).body);
