@@ -347,6 +347,17 @@ test("policies are attached and detached, after a question", async () => {
   assert.equal(body.policies, [second]);
 });
 
+test("the preview of a change in a member says what becomes of its logical environments", async () => {
+  const { name, policy } = await failing();
+  const turns = world.environment(at, { type: "logical", members: [name] });
+  const panel = await show(path(`/${name}?tab=policies&detach=${policy}`));
+  assert.match(panel, `Logical environment Verdict Why ${turns} Non-compliant Unknown ${name} would be unknown`);
+  const other = await failing();
+  const stays = world.environment(at, { type: "logical", members: [name, other.name] });
+  const two = await show(path(`/${name}?tab=policies&detach=${policy}`));
+  assert.match(two, `The logical environment ${stays} keeps its verdict.`);
+});
+
 test("attaching says what it would turn before the button, and the button the consequence", async () => {
   const { name } = await failing();
   const tab = path(`/${name}?tab=policies`);

@@ -128,8 +128,9 @@ const ChangePreviewResponse = named(
     }),
     logical_environments: Type.Array(named("ChangePreviewLogical", Closed(logicalPreviewFields)), {
       description:
-        "Logical environments whose members the change is about, by name; empty for another change. Their verdicts " +
-        "follow from the stored ones of their members",
+        "Logical environments whose members the change is about, and those that include one of `environments`, by " +
+        "name. Their verdicts follow from those of their members: from what the change would make of them, else from " +
+        "the stored ones. Those with a member that was not evaluated whole are left out",
     }),
     stopped: Nullable(PreviewStop),
   }),
@@ -148,8 +149,8 @@ export const previewChange = operation({
     "next snapshot after the change will: policies and allowlists are re-evaluated at once, overrides, tags and " +
     "names with the next report of an environment. A template turns nothing at once, because trails keep the one " +
     `that they began with: its preview evaluates the ${MAX_NEXT_TRAILS} newest trails as if they began again. For ` +
-    "members and archived environments nothing is evaluated: a logical environment follows from the stored verdicts " +
-    "of its members, of which at most 20 are listed. These two need the permission of the change itself. The " +
+    "members and archived environments nothing is evaluated. A logical environment follows from the verdicts of its " +
+    "members, of which at most 20 are listed. These two need the permission of the change itself. The " +
     "answer has at most 100 environments, 20,000 evaluated artifacts and 1,000 listed ones, and takes at most five " +
     "seconds; `stopped` says what was left. Nothing is stored. A change that would be refused because it names " +
     "something that does not exist is refused here, too. For a text of a policy, see `preview_policy`.",

@@ -51,9 +51,10 @@ export function writeMemberCauses(
     left-- > 0 ? presentEnvironmentCauses(store, organization.id, { id, members_json: null }) : NO_CAUSES,
   );
   const inWords = (members: readonly DecidingMember[]) =>
-    members.map(({ id, ...member }) => ({
+    members.map(({ id, isEvaluated, ...member }) => ({
       ...member,
-      ...(member.verdict === "NON-COMPLIANT" ? causesOf(id) : NO_CAUSES),
+      // Those of a member that the preview evaluated are with its artifacts.
+      ...(member.verdict === "NON-COMPLIANT" && !isEvaluated ? causesOf(id) : NO_CAUSES),
     }));
   return groups.map((group) => ({
     ...group,

@@ -31,6 +31,8 @@ const PreviewedArtifact = named(
   Closed({
     name: Type.String(),
     fingerprint: Type.String(),
+    flow: Nullable(Type.String({ description: "The flow that it was reported to, of several the first" })),
+    trail: Nullable(Type.String({ description: "The trail there; null if it was reported without one" })),
     before: Verdict,
     after: Verdict,
     reasons_before: Type.Array(Type.String(), { description: "Why it does not satisfy its policies now" }),
@@ -111,7 +113,11 @@ const DecidingMember = named(
   "ChangePreviewMember",
   Closed({
     environment: Type.String(),
-    snapshot: Type.Integer({ description: "Number of its latest snapshot, which has the verdict; 0 without any" }),
+    snapshot: Type.Integer({
+      description:
+        "Number of its latest snapshot, 0 without any. It has the verdict, unless the change is about the member: " +
+        "then `environments` has it, and its causes",
+    }),
     verdict: Verdict,
     ...Causes,
   }),

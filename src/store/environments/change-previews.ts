@@ -4,8 +4,8 @@
  * place. Writes nothing.
  *
  * An artifact is evaluated if the change is about it, or if its evaluation is stale, because the next snapshot
- * evaluates it anyway. Every other one keeps its verdict (snapshot-survey.ts). For other members of a logical
- * environment nothing is evaluated: its verdict follows from theirs, which are stored (semantics 6.3).
+ * evaluates it anyway. Every other one keeps its verdict (snapshot-survey.ts). The verdict of a logical environment
+ * follows from those of its members: as they would be, or as they are stored (semantics 6.3).
  */
 import { computeEnvironmentVerdict, computeLogicalVerdict } from "../../domain/compliance/environment.ts";
 import { evaluateInEnvironment, rewordReasons, withFlowNames } from "../../domain/compliance/environment.ts";
@@ -24,7 +24,7 @@ import type { EnvironmentRow, environmentStore } from "./environments.ts";
 import { hypothesisStore } from "./preview-hypotheses.ts";
 import type { LogicalChange, PreviewedChange, Hypothesis, HypothesisParts } from "./preview-hypotheses.ts";
 import { addArtifact, emptyPreview, rankOf } from "./preview-results.ts";
-import type { Attempt, ChangePreview, EnvironmentPreview, LogicalPreview } from "./preview-results.ts";
+import type { Attempt, ChangePreview, DecidingMember, EnvironmentPreview, LogicalPreview } from "./preview-results.ts";
 import type { PreviewBounds, Previewed, Rest } from "./preview-results.ts";
 import { OPEN } from "./snapshots.ts";
 import type { snapshotStore } from "./snapshots.ts";
@@ -154,7 +154,8 @@ export function changePreviewStore(db: Db, parts: PreviewParts) {
             ? (hypothesis.draft.positions[rule] ?? null)
             : null,
     });
-    return { ...verdict, isAllowed };
+    const [first] = present.flows;
+    return { ...verdict, isAllowed, flow: first?.flow ?? null, trail: first?.trail ?? null };
   }
 
   /** The line of a rule of a stored version; null where its text does not have it, or takes long to read. */
@@ -203,7 +204,11 @@ export function changePreviewStore(db: Db, parts: PreviewParts) {
 
   function preview({ change, at }: PreviewQuestion, bounds: PreviewBounds): ChangePreview {
     if (change.kind === "members" || change.kind === "archive")
-      return { trail: null, environments: [], ...previewLogical(environments, change, bounds) };
+      return {
+        trail: null,
+        environments: [],
+        ...previewLogical(environments, questionOf(environments, change), bounds),
+      };
     const rest: Rest = { ...bounds, stop: null };
     const { hypothesis, environmentIds, trail } = hypotheses.read(change, at);
     const done: EnvironmentPreview[] = [];
@@ -212,22 +217,21 @@ export function changePreviewStore(db: Db, parts: PreviewParts) {
       if (rest.stop) break;
       done.push(previewEnvironment(environments.get(id), { hypothesis, at }, rest));
     }
-    if (!rest.stop) return { trail, environments: done, logical_environments: [], stopped: null };
     const missing = environmentIds.slice(done.length);
-    const last = done.at(-1);
+    const last = rest.stop ? done.at(-1) : undefined;
     const left = last
       ? last.artifacts - last.unchanged - last.would_fail - last.would_pass - last.would_be_unknown - last.unknown
       : 0;
-    return {
-      trail,
-      environments: done,
-      logical_environments: [],
-      stopped: {
-        reason: rest.stop,
-        environments_left: missing.length + (left > 0 ? 1 : 0),
-        artifacts_left: missing.reduce((sum, id) => sum + snapshots.countRunning(id), left),
-      },
+    const whole = left > 0 ? done.slice(0, -1) : done;
+    const turns = new Map(whole.map((one, index) => [environmentIds[index] as number, one]));
+    const ids = change.kind === "draft" ? [] : groupsOf(environments, environmentIds, turns);
+    const groups = previewLogical(environments, { ids, membersAfter: (_id, present) => present, turns }, rest);
+    const stopped = rest.stop && {
+      reason: rest.stop,
+      environments_left: missing.length + (left > 0 ? 1 : 0),
+      artifacts_left: missing.reduce((sum, id) => sum + snapshots.countRunning(id), left),
     };
+    return { trail, environments: done, ...groups, stopped: stopped ?? groups.stopped };
   }
 
   return {
@@ -280,13 +284,44 @@ function environmentVerdict(
 /** Deciding members that are listed of each side of one logical environment. */
 const MAX_DECIDING = 20;
 
-/** The logical environments by name, as many as the bounds allow. */
+/**
+ * Logical environments, by name, and their members after the change. `turns` has the members that were evaluated; the
+ * others keep their stored verdicts.
+ */
+type GroupQuestion = {
+  ids: readonly number[];
+  membersAfter(id: number, present: readonly number[]): readonly number[];
+  turns: ReadonlyMap<number, Pick<EnvironmentPreview, "before" | "after">>;
+};
+
+function questionOf(environments: Environments, change: LogicalChange): GroupQuestion {
+  const turns: GroupQuestion["turns"] = new Map();
+  if (change.kind === "members") return { ids: [change.logicalId], membersAfter: () => change.memberIds, turns };
+  const { environmentId } = change;
+  const membersAfter: GroupQuestion["membersAfter"] = (_id, present) => present.filter((one) => one !== environmentId);
+  return { ids: environments.listGroupIds(environmentId), membersAfter, turns };
+}
+
+/** The logical environments that include environments of a change, without those of which one was not evaluated. */
+function groupsOf(
+  environments: Environments,
+  environmentIds: readonly number[],
+  turns: GroupQuestion["turns"],
+): number[] {
+  const listOf = (ids: readonly number[]): number[] => ids.flatMap((id) => environments.listGroupIds(id));
+  const open = new Set(listOf(environmentIds.filter((id) => !turns.has(id))));
+  const named = [...new Set(listOf(environmentIds))]
+    .filter((id) => !open.has(id))
+    .map((id) => ({ id, name: environments.get(id).name }));
+  return named.sort((a, b) => (a.name < b.name ? -1 : 1)).map(({ id }) => id);
+}
+
+/** The logical environments in their order, as many as the bounds allow. */
 function previewLogical(
   environments: Environments,
-  change: LogicalChange,
+  { ids, membersAfter, turns }: GroupQuestion,
   bounds: PreviewBounds,
 ): Pick<ChangePreview, "logical_environments" | "stopped"> {
-  const ids = change.kind === "members" ? [change.logicalId] : environments.listGroupIds(change.environmentId);
   const rest = { listed: bounds.listed };
   const done: LogicalPreview[] = [];
   for (const id of ids) {
@@ -296,10 +331,21 @@ function previewLogical(
       return { logical_environments: done, stopped };
     }
     const present = environments.listMemberIds(id);
-    const memberIds =
-      change.kind === "members" ? change.memberIds : present.filter((one) => one !== change.environmentId);
-    const before = decide(environments, present, rest);
-    const after = decide(environments, memberIds, rest);
+    const memberIds = membersAfter(id, present);
+    const read = (one: number, side: "before" | "after"): Member => {
+      const member = environments.get(one);
+      const turn = turns.get(one);
+      const verdict = turn ? turn[side] : verdictWord(fromSqlBoolean(member.state));
+      return { ...member, verdict, isEvaluated: turn !== undefined };
+    };
+    const before = decide(
+      present.map((one) => read(one, "before")),
+      rest,
+    );
+    const after = decide(
+      memberIds.map((one) => read(one, "after")),
+      rest,
+    );
     done.push({
       environment: environments.get(id).name,
       before: before.verdict,
@@ -314,14 +360,23 @@ function previewLogical(
   return { logical_environments: done, stopped: null };
 }
 
+type Member = EnvironmentRow & Pick<DecidingMember, "verdict" | "isEvaluated">;
+
+const STATE_OF = { COMPLIANT: true, "NON-COMPLIANT": false, UNKNOWN: null } as const;
+
 /** The verdict on members, and those that have it: it is theirs. */
-function decide(environments: Environments, ids: readonly number[], rest: Pick<Rest, "listed">) {
-  const members = ids.map((id) => environments.get(id));
-  const state = computeLogicalVerdict(members.map((member) => fromSqlBoolean(member.state)));
-  const verdict = verdictWord(state);
-  const deciding = members.filter((member) => fromSqlBoolean(member.state) === state);
-  const shown = deciding.slice(0, Math.min(MAX_DECIDING, rest.listed));
-  const listed = shown.map(({ id, name, snapshot_count: snapshot }) => ({ id, environment: name, snapshot, verdict }));
+function decide(members: readonly Member[], rest: Pick<Rest, "listed">) {
+  const verdict = verdictWord(computeLogicalVerdict(members.map((member) => STATE_OF[member.verdict])));
+  const deciding = members.filter((member) => member.verdict === verdict);
+  const listed = deciding
+    .slice(0, Math.min(MAX_DECIDING, rest.listed))
+    .map(({ id, name, snapshot_count: snapshot, isEvaluated }) => ({
+      id,
+      environment: name,
+      snapshot,
+      verdict,
+      isEvaluated,
+    }));
   rest.listed -= listed.length;
   return { verdict, listed, further: deciding.length - listed.length };
 }

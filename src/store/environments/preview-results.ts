@@ -19,6 +19,9 @@ export type PreviewBounds = {
 type PreviewedArtifact = {
   name: string;
   fingerprint: string;
+  /** The flow and trail that it was reported to, of several the first; null where there is none. */
+  flow: string | null;
+  trail: string | null;
   before: VerdictWord;
   after: VerdictWord;
   reasons_before: string[];
@@ -58,8 +61,17 @@ export type EnvironmentPreview = {
   not_listed: number;
 };
 
-/** `snapshot`: index of its latest one, which has the verdict; 0 before the first. */
-export type DecidingMember = { id: number; environment: string; snapshot: number; verdict: VerdictWord };
+/**
+ * `snapshot`: index of its latest one, 0 before the first. It has the verdict, unless the preview evaluated the member
+ * (`isEvaluated`).
+ */
+export type DecidingMember = {
+  id: number;
+  environment: string;
+  snapshot: number;
+  verdict: VerdictWord;
+  isEvaluated: boolean;
+};
 
 export type LogicalPreview = {
   environment: string;
@@ -86,7 +98,7 @@ export type ChangePreview = {
   /** The verdict on the trail that the change is about; null for another change. */
   trail: TrailFlip | null;
   environments: EnvironmentPreview[];
-  /** What becomes of logical environments when their members change; empty for another change. */
+  /** What becomes of the logical environments that include an evaluated one, or whose members change. */
   logical_environments: LogicalPreview[];
   stopped: PreviewStop | null;
 };
@@ -95,7 +107,7 @@ export type ChangePreview = {
 export type Rest = PreviewBounds & { stop: PreviewStop["reason"] | null };
 
 /** @property isAllowed whether the allowlist would accept the artifact */
-export type Previewed = PreviewedVerdict & { isAllowed: boolean };
+export type Previewed = PreviewedVerdict & { isAllowed: boolean } & Pick<PreviewedArtifact, "flow" | "trail">;
 
 export type Attempt<T> = { value: T } | { failed: string };
 
@@ -139,7 +151,7 @@ export function addArtifact(
     if (hasRoom(preview, rest)) preview.unknown_artifacts.push({ name, fingerprint, reason });
     return;
   }
-  const { outcome, before, after, isAllowed } = previewed.value;
+  const { outcome, before, after, isAllowed, flow, trail } = previewed.value;
   if (outcome === "kept_by_allowlist") preview.kept_by_allowlist += 1;
   preview[outcome === "kept_by_allowlist" ? "unchanged" : outcome] += 1;
   if (outcome === "unchanged" || !hasRoom(preview, rest)) return;
@@ -150,6 +162,8 @@ export function addArtifact(
   (outcome === "kept_by_allowlist" ? preview.allowlisted : preview.flips).push({
     name,
     fingerprint,
+    flow,
+    trail,
     before: verdictWord(before),
     after: verdictWord(after),
     reasons_before: reasonsBefore,

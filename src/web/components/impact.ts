@@ -13,8 +13,9 @@ import { inWords } from "../page/field-words.ts";
 import type { Visit } from "../page/page.ts";
 import { hiddenField } from "./forms.ts";
 import { icon } from "./icon.ts";
+import { groupNotes, groupTable } from "./impact/groups.ts";
 import { table } from "./layout.ts";
-import { formatNumber, plainState, plural, stateOf } from "./state.ts";
+import { flip, formatNumber, plainState, plural, stateOf, turned } from "./state.ts";
 
 type Answer = AnswerOf<typeof previewChange>;
 type Environment = Answer["environments"][number];
@@ -58,10 +59,15 @@ export const runningName = (preview: Preview | null, fingerprint: string): strin
 
 type ImpactCounts = { fail: number; pass: number; unknown: number };
 
+/** Whether a change is about members: nothing is evaluated then, and logical environments are all that turns. */
+const isAboutMembers = ({ environments, logical_environments: groups }: Answer): boolean =>
+  environments.length === 0 && groups.length > 0;
+
 /** How many artifacts would turn, in all environments, or how many logical ones; null where that is not known. */
 function countsOf(preview: Preview): ImpactCounts | null {
   if ("failed" in preview) return null;
-  const { environments, logical_environments: groups } = preview;
+  const { environments } = preview;
+  const groups = isAboutMembers(preview) ? preview.logical_environments : [];
   const sum = (of: (environment: Environment) => number, verdict: LogicalEnvironment["after"]): number =>
     environments.reduce((total, environment) => total + of(environment), 0) +
     groups.filter(({ before, after }) => before !== after && after === verdict).length;
@@ -83,7 +89,7 @@ export const turnsNothing = (preview: Preview): boolean =>
 export function submitText(verb: string, preview: Preview): string {
   const counts = countsOf(preview);
   if (counts === null || "failed" in preview) return `${verb} without a preview`;
-  const isLogical = preview.logical_environments.length > 0;
+  const isLogical = isAboutMembers(preview);
   const count = (number: number): string => (isLogical ? plural(number, LOGICAL) : formatNumber(number));
   const { fail, pass, unknown } = counts;
   if (fail > 0) return `${verb}, ${count(fail)} will fail`;
@@ -126,16 +132,12 @@ export const isUnseen = (fields: Fields, about: string): boolean =>
 /** `evaluated against snapshot #31`. */
 function basisOf(preview: Preview): string | null {
   if ("failed" in preview) return null;
-  const { environments, logical_environments } = preview;
-  if (logical_environments.length > 0) return "by the verdicts that members have now";
+  const { environments } = preview;
+  if (isAboutMembers(preview)) return "by the verdicts that members have now";
   const [first] = environments;
   if (environments.length > 1) return `evaluated against the latest snapshots of ${environments.length} environments`;
   return first === undefined || first.snapshot === 0 ? null : `evaluated against snapshot #${first.snapshot}`;
 }
-
-/** A verdict before and after. @param word in place of that of the latter */
-export const flip = (before: string, after: string, word?: string): Html =>
-  html`<div class="flip">${plainState(stateOf(before))}${icon("arrow-right")}${plainState(stateOf(after), word)}</div>`;
 
 /** What would become of the one environment or the trail, and how many artifacts would turn. */
 function figuresOf({ to }: Visit, preview: Answer): Html {
@@ -144,7 +146,8 @@ function figuresOf({ to }: Visit, preview: Answer): Html {
   const figure = (label: string, value: number, look: string): Html =>
     html`<div><dt>${label}</dt><dd><span class="fig ${value > 0 && look}">${formatNumber(value)}</span></dd></div>`;
   const [group] = groups;
-  if (groups.length === 1 && group)
+  const isLogical = isAboutMembers(preview);
+  if (isLogical && groups.length === 1 && group)
     return html`<dl class="figures figures-impact"><div><dt>Logical environment <a href="${to.environment(
       group.environment,
     )}"><bdi>${group.environment}</bdi></a></dt><dd>${turned(
@@ -156,7 +159,7 @@ function figuresOf({ to }: Visit, preview: Answer): Html {
       ? html`<div><dt>Trail</dt><dd>${turned(trail)}</dd></div>`
       : environments.length === 1 && first
         ? html`<div><dt>Environment</dt><dd>${turned(first)}</dd></div>`
-        : groups.length > 0
+        : isLogical
           ? figure("Logical environments", groups.length, "")
           : figure("Environments", environments.length, "");
   return html`<dl class="figures figures-impact">${whole}${figure("Would fail", fail, "bad")}${figure(
@@ -166,12 +169,10 @@ function figuresOf({ to }: Visit, preview: Answer): Html {
   )}${unknown > 0 && figure("Would be unknown", unknown, "")}</dl>`;
 }
 
-const turned = ({ before, after }: { before: string; after: string }): Html =>
-  before === after ? html`<div class="flip">${plainState(stateOf(after))}</div>` : flip(before, after);
-
 /** The artifacts that would turn, and what was not looked at. */
-function impactOf(visit: Visit, { environments, logical_environments: groups, stopped }: Answer): Html {
-  if (groups.length > 0) return logicalImpactOf(visit, groups, stopped);
+function impactOf(visit: Visit, preview: Answer): Html {
+  const { environments, logical_environments: groups, stopped } = preview;
+  if (isAboutMembers(preview)) return logicalImpactOf(visit, groups, stopped);
   const turning = environments.filter(({ flips }) => flips.length > 0);
   const shown = turning.slice(0, MAX_ENVIRONMENTS);
   const left = turning.length - shown.length;
@@ -183,11 +184,14 @@ function impactOf(visit: Visit, { environments, logical_environments: groups, st
     left > 0 && `${formatNumber(left)} more environments would change.`,
     shown.length > 0 && quiet > 0 && quietText(quiet),
     ...environments.flatMap((environment) => environmentNotes(environment)),
+    ...groupNotes(groups),
     stopped !== null && stopText(stopped),
   ].filter((note) => note !== false);
   return html`${
     rows.length > 0 && table({ caption: "Artifacts whose verdict would change", columns, rows, hasGroups: true })
-  }${notes.length > 0 && html`<p class="impact-n">${notes.map((note) => html`${note} `)}</p>`}`;
+  }${groupTable(visit, groups)}${
+    notes.length > 0 && html`<p class="impact-n">${notes.map((note) => html`${note} `)}</p>`
+  }`;
 }
 
 const quietText = (quiet: number): string =>
@@ -312,10 +316,12 @@ function whyMember(member: Member): Value {
 }
 
 function artifactRow(artifact: Artifact, href: string | null): Html {
-  const { name, before, after, causes } = artifact;
+  const { name, before, after, causes, flow, trail } = artifact;
   const word = { COMPLIANT: "Would pass", "NON-COMPLIANT": "Would fail", UNKNOWN: "Unknown" }[after];
   const [cause] = causes;
-  const place = cause?.kind === "no_provenance" ? "no flow" : [cause?.flow, cause?.trail].filter(Boolean).join(" · ");
+  // Of an artifact of several flows, a cause says which fails.
+  const of = cause?.flow ? cause : { flow, trail };
+  const place = of.flow === null ? "no flow" : [of.flow, of.trail].filter(Boolean).join(" · ");
   const label = html`<bdi>${name}</bdi>`;
   const title =
     href === null ? html`<span class="t-name">${label}</span>` : html`<a class="t-name" href="${href}">${label}</a>`;

@@ -86,3 +86,11 @@ export const formatNumber = (value: number): string => value.toLocaleString("en-
 /** `1 commit`, `2 commits`. */
 export const plural = (number: number, word: string): string =>
   `${formatNumber(number)} ${word}${number === 1 ? "" : "s"}`;
+
+/** A verdict before and after. @param word in place of that of the latter */
+export const flip = (before: string, after: string, word?: string): Html =>
+  html`<div class="flip">${plainState(stateOf(before))}${icon("arrow-right")}${plainState(stateOf(after), word)}</div>`;
+
+/** The same, or one verdict where it stays. */
+export const turned = ({ before, after }: { before: string; after: string }): Html =>
+  before === after ? html`<div class="flip">${plainState(stateOf(after))}</div>` : flip(before, after);

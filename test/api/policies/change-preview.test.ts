@@ -373,6 +373,71 @@ test("archiving an environment: what becomes of each logical environment that in
   assert.equal(rows(server), before, "nothing is stored");
 });
 
+test("a change in a member: what becomes of each logical environment that includes it", async () => {
+  const { at, world } = await members();
+  const alone = world.environment(at, { name: "alone", type: "logical", members: ["failing"] });
+  const before = rows(server);
+  const [foreign] = server.db
+    .prepare<[string], { fingerprint: string }>(
+      `SELECT sa.fingerprint FROM snapshot_artifacts sa JOIN environments env ON env.id = sa.environment_id
+         JOIN organizations o ON o.id = env.organization_id
+       WHERE o.name = ? AND env.name = 'failing' AND sa.compliant = 0`,
+    )
+    .all(at.org);
+  const turnsOf = async (body: object) => {
+    const { logical_environments, stopped } = await preview(at, body);
+    assert.is(stopped, null);
+    return logical_environments;
+  };
+  const none = { further_deciding_before: 0, further_deciding: 0 };
+  const fails = member("failing", "NON-COMPLIANT");
+  const change = { environment: "failing", policy_names: ["provenance"] };
+  assert.equal(await turnsOf({ detach_policies: change }), [
+    {
+      environment: "all",
+      before: "NON-COMPLIANT",
+      after: "UNKNOWN",
+      members: 2,
+      deciding_before: [fails],
+      deciding: [member("failing", "UNKNOWN")],
+      ...none,
+    },
+    {
+      environment: alone,
+      before: "NON-COMPLIANT",
+      after: "UNKNOWN",
+      members: 1,
+      deciding_before: [fails],
+      deciding: [member("failing", "UNKNOWN")],
+      ...none,
+    },
+  ]);
+  const allow_artifact = { environment: "failing", artifact_fingerprint: foreign?.fingerprint };
+  const [all] = await turnsOf({ allow_artifact });
+  assert.equal(
+    { before: all.before, after: all.after, deciding: all.deciding },
+    {
+      before: "NON-COMPLIANT",
+      after: "COMPLIANT",
+      deciding: [member("passing", "COMPLIANT"), member("failing", "COMPLIANT")],
+    },
+  );
+  // The other member fails already, with its stored causes.
+  const [same, ...others] = await turnsOf({ attach_policies: { environment: "passing", policy_names: ["trail"] } });
+  assert.equal(
+    { before: same.before, after: same.after, deciding_before: same.deciding_before, deciding: same.deciding, others },
+    {
+      before: "NON-COMPLIANT",
+      after: "NON-COMPLIANT",
+      deciding_before: [FAILS],
+      deciding: [member("passing", "NON-COMPLIANT"), FAILS],
+      others: [],
+    },
+  );
+  assert.equal(await turnsOf({ attach_policies: { environment: "silent", policy_names: ["trail"] } }), []);
+  assert.equal(rows(server), before, "nothing is stored");
+});
+
 test("members that decide are listed up to 20 of each side, and logical environments up to 100", async () => {
   const { at, world } = await members();
   const silent = Array.from({ length: 22 }, (_, index) => world.environment(at, { name: `silent-${index + 10}` }));
@@ -424,7 +489,8 @@ test("members that a change could not have, and callers who may not make it, are
     const caller = { ...at, key };
     assert.is((await refused(caller, change))[0], 403);
     assert.is((await refused(caller, { archive_environment: { environment: "moon" } }))[0], 403);
-    assert.is((await preview(caller, { archive_flow: { flow_name: "backend" } })).logical_environments.length, 0);
+    const [all] = (await preview(caller, { archive_flow: { flow_name: "backend" } })).logical_environments;
+    assert.equal([all.environment, all.after], ["all", "NON-COMPLIANT"], "what a reader may see");
   }
   assert.equal(rows(server), before);
 });
@@ -493,13 +559,28 @@ test("over the story: what a preview predicts is what the change makes", async (
     }
     /** Flips by the kind of change. */
     const flips: Record<string, number> = {};
-    const counts = { changes: 0, turned: 0 };
+    const counts = { changes: 0, turned: 0, groups: 0 };
+    // The logical environment of the story fails by several members: one of each place turns with it.
+    for (const { name } of places)
+      await send("PUT", `/environments/${ORG}`, {
+        name: `only-${name}`,
+        type: "logical",
+        included_environments: [name],
+        description: "",
+      });
+    const groups = ["production", ...places.map(({ name }) => `only-${name}`)];
+    const stateOf = async (name: string): Promise<boolean | null> =>
+      (await call("GET", `/environments/${ORG}/${name}`, { key })).body.state;
+    const readGroups = async () =>
+      new Map(await Promise.all(groups.map(async (name) => [name, await stateOf(name)] as const)));
+    const verdict = { COMPLIANT: true, "NON-COMPLIANT": false, UNKNOWN: null } as const;
     const number = { COMPLIANT: 1, "NON-COMPLIANT": 0, UNKNOWN: null } as const;
 
     async function compare(body: Record<string, object>, make: () => Promise<unknown>): Promise<void> {
       const what = JSON.stringify(body);
       const before = new Map(places.map(({ id, name }) => [name, read(id)]));
-      const { environments, stopped } = await send("POST", `/previews/${ORG}`, body);
+      const groupsBefore = await readGroups();
+      const { environments, logical_environments, stopped } = await send("POST", `/previews/${ORG}`, body);
       assert.is(stopped, null);
       await make();
       await settled();
@@ -515,6 +596,14 @@ test("over the story: what a preview predicts is what the change makes", async (
         const kind = Object.keys(body).join();
         flips[kind] = (flips[kind] ?? 0) + shown.flips.length;
         counts.turned += shown.before === shown.after ? 0 : 1;
+      }
+      for (const [name, now] of await readGroups()) {
+        const shown = logical_environments.find(({ environment }: any) => environment === name);
+        const was = groupsBefore.get(name);
+        if (shown) assert.is(verdict[shown.before as keyof typeof verdict], was, `${what}: ${name} before`);
+        const after = shown ? verdict[shown.after as keyof typeof verdict] : was;
+        assert.is(now, after, `${what}: ${name} after`);
+        counts.groups += after === was ? 0 : 1;
       }
       counts.changes += 1;
     }
@@ -589,7 +678,7 @@ test("over the story: what a preview predicts is what the change makes", async (
       );
       await compare({ archive_flow: { flow_name } }, () => send("PUT", `/flows/${ORG}/${flow_name}/archive`, {}));
     }
-    assert.ok(counts.changes > 100 && counts.turned > 10, JSON.stringify(counts));
+    assert.ok(counts.changes > 100 && counts.turned > 10 && counts.groups > 10, JSON.stringify(counts));
     // No policy of the story reads the name of a flow.
     const { archive_flow: _, rename_flow: __, ...others } = flips;
     assert.equal(Object.keys(others).length, 6);

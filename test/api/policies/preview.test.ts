@@ -162,6 +162,8 @@ test("lists the artifacts that would fail, with the line of the rule and the all
     {
       name: "built",
       fingerprint: built,
+      flow: "backend",
+      trail: "t1",
       before: "COMPLIANT",
       after: "NON-COMPLIANT",
       reasons_before: [],
@@ -238,6 +240,8 @@ test("lists the artifacts that would pass, with the reasons that would end", asy
       {
         name: "foreign",
         fingerprint: foreign,
+        flow: null,
+        trail: null,
         before: "NON-COMPLIANT",
         after: "COMPLIANT",
         reasons_before: ["Policy 'live' requires provenance, but the artifact was not reported to any flow."],

@@ -80,6 +80,23 @@ test("stops at the number of artifacts, within an environment and between two", 
   assert.equal(between.stopped, { reason: "artifacts", environments_left: 2, artifacts_left: 3 });
 });
 
+test("says nothing of a logical environment with a member that was not evaluated whole", () => {
+  const { store, db, ids, organizationId } = world();
+  const { environment } = runtime({ db, store });
+  environment(organizationId, "group", "logical", ids.slice(0, 1));
+  const organization = { id: organizationId, name: "acme" };
+  const environmentId = ids[0] as number;
+  const change = { kind: "policies", organization, environmentId, attach: [], detach: [] } as const;
+  const groups = (bounds: Partial<typeof AMPLE>): unknown[] =>
+    store.changePreviews
+      .preview({ change, at: 0 }, { ...AMPLE, ...bounds })
+      .logical_environments.map((one) => [one.environment, one.after]);
+  db.prepare("UPDATE snapshots SET policy_versions_json = '[9]'").run();
+  assert.equal(groups({}), [["group", "UNKNOWN"]]);
+  assert.equal(groups({ artifacts: 2 }), []);
+  assert.equal(groups({ artifacts: 3 }), [["group", "UNKNOWN"]]);
+});
+
 test("stops when the time is over", () => {
   let asked = 0;
   const preview = world().preview({ isOver: () => ++asked > 5 });
