@@ -3,6 +3,7 @@ import type { FlowRecord } from "../../domain/compliance/environment.ts";
 import { versionOf } from "../../domain/snapshot/comparison.ts";
 import { CHANGE_KINDS } from "../../domain/snapshot/period-changes.ts";
 import type { ChangeKind } from "../../domain/snapshot/period-changes.ts";
+import { fromSqlBoolean } from "../../store/db/database.ts";
 import { NO_CAUSES, mergeCauses } from "../../store/environments/verdict-causes.ts";
 import { presentPagination } from "../../http/pagination.ts";
 import { UNREADABLE } from "../placeholders.ts";
@@ -40,9 +41,16 @@ export function presentChanges(
     if (id !== undefined) perEnvironment.set(id, (perEnvironment.get(id) ?? 0) + sizeOfChange(change));
   }
   const busy = new Set(all.flatMap(({ environment }) => environment?.id ?? []));
-  const changed = environments
-    .filter(({ id }) => perEnvironment.has(id))
-    .sort((one, other) => Number(places.get(one.id)?.after !== false) - Number(places.get(other.id)?.after !== false));
+  const own = environments.filter(({ id }) => perEnvironment.has(id));
+  // Without a snapshot in the period, an environment has the verdict that it had before.
+  const verdicts = new Map(
+    own.map(({ id }) => {
+      const place = places.get(id);
+      return [id, place ? place.after : fromSqlBoolean(context.store.periodChanges.findVerdictAt(id, scope.to))];
+    }),
+  );
+  const rankOf = ({ id }: { id: number }): number => Number(verdicts.get(id) !== false);
+  const changed = own.sort((one, other) => rankOf(one) - rankOf(other));
   // What was created in the period did not stay the same.
   const unchanged = environments.filter(({ id, created_at: created }) => !busy.has(id) && created < scope.from);
   return {
@@ -62,8 +70,8 @@ export function presentChanges(
         total: perEnvironment.get(id) ?? 0,
         first_snapshot: place?.first ?? null,
         last_snapshot: place?.last ?? null,
-        compliant_before: place?.before ?? null,
-        compliant_after: place?.after ?? null,
+        compliant_before: place ? place.before : (verdicts.get(id) ?? null),
+        compliant_after: verdicts.get(id) ?? null,
       };
     }),
     environments_total: changed.length,

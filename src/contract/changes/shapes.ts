@@ -135,8 +135,12 @@ const ChangedEnvironment = Closed({
   total: Type.Integer({ minimum: 1, description: "Its changes of the kinds that were asked for" }),
   first_snapshot: Nullable(Type.Integer({ description: "The first one in the period" })),
   last_snapshot: Nullable(Type.Integer()),
-  compliant_before: Nullable(Type.Boolean({ description: "The verdict of the snapshot before the first one" })),
-  compliant_after: Verdict,
+  compliant_before: Nullable(
+    Type.Boolean({
+      description: "The verdict of the snapshot before the first one; without any in the period, as `compliant_after`",
+    }),
+  ),
+  compliant_after: Nullable(Type.Boolean({ description: "The verdict at the end of the period" })),
 });
 
 export const ChangeList = named(

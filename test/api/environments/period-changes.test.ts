@@ -464,8 +464,9 @@ test("lists an environment that is no longer reported, at the time at which its 
   const own = await startServer();
   try {
     const there = own.given.org();
-    const { environment, report } = runningIn(own);
+    const { environment, report, attach } = runningIn(own);
     const prod = environment(there);
+    attach(there, prod, await own.given.policy(there, { yaml: POLICY }));
     report(there, prod, [running("web", freshFingerprint())]);
     own.db.prepare("UPDATE environments SET last_reported_at = ?").run(own.clock.at);
     const reported = own.clock.at;
@@ -481,6 +482,14 @@ test("lists an environment that is no longer reported, at the time at which its 
       [`No report from ${prod} for 24 h`, reported + DAY, reported],
     );
     assert.equal(await listed("from=10mins"), [], "it was stale before");
+    const { body } = await own.call("GET", `/changes/${there.org}?from=10hours`, { key: there.key });
+    const [{ total: _, type: __, ...place }] = body.environments;
+    assert.equal(
+      place,
+      { name: prod, first_snapshot: null, last_snapshot: null, compliant_before: false, compliant_after: false },
+      "without a snapshot in the period, it has the verdict of before",
+    );
+    assert.equal(body.turned, { non_compliant: 0, compliant: 0 });
   } finally {
     await own.stop();
   }

@@ -190,6 +190,12 @@ export function periodChangeStore(db: DbReader) {
   const moments = listing("");
   const ruleMoments = listing("WHERE other.cause IN ('policies', 'policy_version')");
   const { events, eventCount, mayHaveOthers, others, turnover, changed, replacements } = prepareMoments(db);
+  const verdictAt = db
+    .prepare<[number, number], 0 | 1 | null>(
+      `SELECT compliant FROM snapshots WHERE environment_id = ? AND timestamp <= ?
+       ORDER BY timestamp DESC, idx DESC LIMIT 1`,
+    )
+    .pluck();
   const lastVerdict = db
     .prepare<[number, number], 0 | 1>(
       `SELECT compliant FROM snapshots WHERE environment_id = ? AND idx < ? AND compliant IS NOT NULL
@@ -255,6 +261,8 @@ export function periodChangeStore(db: DbReader) {
   return {
     /** The active environments of an organization, by name. */
     listEnvironments: (organizationId: number): ChangedEnvironmentRow[] => environments.all(organizationId),
+    /** The verdict of an environment as of a time; null also before its first snapshot. */
+    findVerdictAt: (environmentId: number, at: number): 0 | 1 | null => verdictAt.get(environmentId, at) ?? null,
     /** At most `limit` snapshots of these environments, the newest first. */
     listMoments: (environmentIds: readonly number[], period: Period & { limit: number }): MomentRow[] =>
       moments.all({ environments: JSON.stringify(environmentIds), ...period }),

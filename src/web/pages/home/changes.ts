@@ -242,16 +242,12 @@ function placesCard(
 ): Html | null {
   if (pagination.total === 0) return null;
   const silent = new Set(data.flatMap((one) => (one.kind === "stale" ? [one.environment_name] : [])));
-  const rows = environments
-    .slice(0, 12)
-    .map(({ name, type, total: own, compliant_after: verdict, last_snapshot: last }) => {
-      // Without a snapshot in the period, the answer has no verdict.
-      const late =
-        silent.has(name) && html`<span class="st wait">${icon("alert")}<span class="vh">Not reporting</span></span>`;
-      const mark = last === null ? late || typeIcon(type) : stateIcon(stateOfVerdict(verdict));
-      const link = html`<a class="grow name cut" href="${visit.here({ environment: name })}"><bdi>${name}</bdi></a>`;
-      return html`<li>${mark}${link}${last !== null && late}${count(own)}</li>`;
-    });
+  const rows = environments.slice(0, 12).map(({ name, total: own, compliant_after: verdict }) => {
+    const late =
+      silent.has(name) && html`<span class="st wait">${icon("alert")}<span class="vh">Not reporting</span></span>`;
+    const link = html`<a class="grow name cut" href="${visit.here({ environment: name })}"><bdi>${name}</bdi></a>`;
+    return html`<li>${stateIcon(stateOfVerdict(verdict))}${link}${late}${count(own)}</li>`;
+  });
   const others = total - rows.length;
   const whole = html`<a class="grow name" href="${visit.here({ kind: "people" })}">People and records</a>`;
   const people = (counts.member ?? 0) + (counts.key ?? 0) + (counts.record ?? 0);
