@@ -90,7 +90,7 @@ inBrowser("the command that needs a time asks for it, and stays on the page", ()
 
 inBrowser("what finds nothing has next steps, and the palette gives the focus back", () =>
   as(ADMIN, async ({ page }) => {
-    await page.getByRole("link", { name: "Flows", exact: true }).first().focus();
+    await page.getByRole("link", { name: "Policies", exact: true }).first().focus();
     await page.keyboard.press("Control+k");
     await page.keyboard.type("libpeapod");
     await palette(page).getByText("No results for “libpeapod”").waitFor();
@@ -99,7 +99,7 @@ inBrowser("what finds nothing has next steps, and the palette gives the focus ba
     assert.equal(await axeViolations(page), []);
     await page.keyboard.press("Escape");
     assert.is(await palette(page).count(), 0);
-    assert.is(await focus(page), "Flows");
+    assert.is(await focus(page), "Policies");
   }),
 );
 

@@ -61,7 +61,7 @@ const HEADS: Readonly<Record<string, { object: string; identity: RegExp }>> = {
   artifact: { object: "Artifacts / acme/backend-api:2.41.0", identity: new RegExp(`^sha256:${BACKEND}`) },
   control: { object: "Controls / SEC-REL-4", identity: /^SEC-REL-4/ },
   snapshot: { object: "Environments / production-eu / #213", identity: /^production-eu#213/ },
-  why: { object: "production-eu / #213 / Why?", identity: new RegExp(`^sha256:${BACKEND}`) },
+  why: { object: "Environments / production-eu / #213 / Why?", identity: new RegExp(`^sha256:${BACKEND}`) },
 };
 const PAGE_NUMBER = /^\d+ of \d+$/;
 const ABSOLUTE_TIME = /\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC/g;
