@@ -9,6 +9,7 @@ import { UNREADABLE, presentEach } from "../../contract/placeholders.ts";
 import { LIST_NAMES, LIST_PAGES, MAX_VALUE_CHARS, OBJECTS } from "../list-pages.ts";
 import type { ListName, ListParameters, ObjectParameter } from "../list-pages.ts";
 import { VIEW_NAME } from "../../domain/names.ts";
+import { parseTimeExpression } from "../../domain/snapshot/expression.ts";
 import { isRecordOf, isText, readStoredJson } from "../../domain/stored-json.ts";
 import { badRequest, forbidden, invalid, notFound } from "../../errors.ts";
 import { NO_BODY, json } from "../../http/operation.ts";
@@ -130,10 +131,23 @@ const findMissing = (context: ReadingContext, parameters: ListParameters): Objec
   OBJECTS.filter((name) => parameters[name] !== undefined && !FINDERS[name](context, parameters[name]));
 
 /** @throws AppError 400 for parameters that the list does not have, and for values that they do not take */
-function requireParameters({ page, parameters }: List): void {
+function requireParameters({ page, parameters }: List, now: number): void {
   const problems = validate(LIST_PAGES[page], { ...parameters }, { mode: "plain", root: "" });
-  if (!problems) return;
-  throw invalid(Object.fromEntries(Object.entries(problems).map(([name, text]) => [`list.parameters.${name}`, text])));
+  if (problems)
+    throw invalid(
+      Object.fromEntries(Object.entries(problems).map(([name, text]) => [`list.parameters.${name}`, text])),
+    );
+  requireTimes(parameters, now);
+}
+
+/** The patterns of lists also match days that no month has. @throws AppError 400 */
+function requireTimes(parameters: ListParameters, now: number): void {
+  const wrong = ["from", "to"].flatMap((name) => {
+    const text = parameters[name];
+    if (text === undefined || parseTimeExpression(text, now) !== null) return [];
+    return [[`list.parameters.${name}`, `Input should be a date or time of the calendar [input: ${text}]`] as const];
+  });
+  if (wrong.length > 0) throw invalid(Object.fromEntries(wrong));
 }
 
 /** @throws AppError 400 for a flow, environment or control that does not exist */
@@ -245,7 +259,7 @@ export const createView = operation({
     const { store, principal, note } = context;
     const { name, list } = body;
     const owner = requireOwner(context, body.for_everyone ?? false);
-    requireParameters(list);
+    requireParameters(list, context.now());
     requireObjects(context, list);
     requireFreeName(context, owner, name);
     if (store.views.count(owner) >= MAX_VIEWS)
@@ -284,7 +298,7 @@ export const putView = operation({
     const { store, note } = context;
     const { view, owner } = requireView(context, params.view_id);
     const { name, list } = body;
-    requireParameters(list);
+    requireParameters(list, context.now());
     const fields = { name, page: list.page, parameters_json: storedParameters(list.parameters) };
     const isSameList = fields.page === view.page && fields.parameters_json === view.parameters_json;
     if (!isSameList) requireObjects(context, list);

@@ -242,11 +242,27 @@ test("refuses an unknown list, unknown parameters, values that a parameter does 
 });
 
 test("accepts a date of the calendar's form only", async () => {
-  for (const day of ["2026-13-01", "2026-01-32", "yesterday", "2026-1-1"]) {
+  for (const day of ["2026-13-01", "2026-01-32", "2026-02-30", "2025-02-29", "yesterday", "2026-1-1"]) {
     const { status, body } = await save(at.key, { list: { page: "attestations", parameters: { from: day } } });
     assert.is(status, 400);
     assert.equal(Object.keys((body as { errors: object }).errors), ["list.parameters.from"]);
   }
+  const parameters = { from: "2026-02-30T10:00", to: "2026-04-31" };
+  for (const page of ["changes", "decisions", "deployments", "audit-log"]) {
+    const list = { page, parameters: page === "decisions" ? { ...parameters, control: "C-1" } : parameters };
+    await refused(
+      server,
+      () => save(at.key, { list }),
+      invalid({
+        "list.parameters.from": "Input should be a date or time of the calendar [input: 2026-02-30T10:00]",
+        "list.parameters.to": "Input should be a date or time of the calendar [input: 2026-04-31]",
+      }),
+    );
+  }
+  for (const from of ["2028-02-29", "2026-01-31 10:00", "2026-01-31T10:00:59Z", "2026-01-31T10:00Z"])
+    await saved(at.key, { name: `from ${from}`, list: { page: "deployments", parameters: { from } } });
+  for (const from of ["12hours", "now", "@{2.days.ago}"])
+    await saved(at.key, { name: `from ${from}`, list: { page: "changes", parameters: { from } } });
   await saved(at.key, { list: { page: "attestations", parameters: { from: "2026-01-31", type: "custom:coverage" } } });
 });
 
