@@ -145,7 +145,7 @@ test("attestations are filtered by all that the API filters by", async () => {
     messageOf(await browser.get(`/${at.org}/attestations?commit=0f5c9a1`)) as string,
     /^The filter takes the whole id of a commit/,
   );
-  assert.match(messageOf(wrong) as string, /^Not a valid regular expression \(RE2\): (?!the regular)/);
+  assert.is(messageOf(wrong), "Not a valid regular expression: a ( has no matching ).");
 });
 
 test("when nothing matches, the list says which filter to drop", async () => {

@@ -6,6 +6,7 @@ import { plural } from "../components/state.ts";
 import * as names from "../../domain/names.ts";
 import { CUSTOM_TYPE_PATTERN } from "../../domain/policy/schema.ts";
 import type { SourceProblem } from "../../errors.ts";
+import { regexWords } from "./regex-words.ts";
 
 const NAME = "Begin with a letter or a digit, and use only letters, digits and";
 
@@ -52,11 +53,7 @@ const RULES: readonly Rule[] = [
     /^Input should be a valid snapshot expression/,
     () => "Write an environment, alone or followed by #12, ~1, @{2.days.ago} or @{2026-01-31T12:00:00}.",
   ],
-  [
-    /^Input should be a valid RE2 expression: ([\s\S]*?)(?: \[input: [\s\S]*)?$/,
-    (problem) =>
-      `Not a valid regular expression (RE2): ${problem.replace(/^the regular expression is not valid RE2: /, "")}.`,
-  ],
+  [/^Input should be a valid RE2 expression: ([\s\S]*?)(?: \[input: [\s\S]*)?$/, (problem) => regexWords(problem)],
   [
     /^Input should be ((?:'[^']*'(?:, | or )?)+) \[input: /,
     (words) => `Choose one of these: ${words.replaceAll("'", "")}.`,
