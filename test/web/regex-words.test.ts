@@ -4,7 +4,7 @@ import { createRequire } from "node:module";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { compileRegex } from "../../src/domain/text/regex.ts";
-import { inWords } from "../../src/web/page/field-words.ts";
+import { inWords, textProblemInWords } from "../../src/web/page/field-words.ts";
 import { regexWords } from "../../src/web/page/regex-words.ts";
 
 const test = suite("web/regex-words");
@@ -42,6 +42,14 @@ test("every mistake that RE2 refuses is said in plain words", () => {
   };
   for (const [pattern, words] of Object.entries(cases))
     assert.is(wordsOf(pattern), `Not a valid regular expression: ${words}.`, pattern);
+});
+
+test("a problem in a policy says it in the same words", () => {
+  const message = "the regular expression is not valid RE2: missing closing ): `a(b`";
+  assert.is(
+    textProblemInWords({ path: "artifacts.provenance.exceptions.0.if", message, line: 6, column: 40 }),
+    "if: not a valid regular expression: a ( has no matching )",
+  );
 });
 
 test("a text that is too long or too large says so, and a long part is cut", () => {
