@@ -18,7 +18,7 @@ import type { FileName } from "./files.ts";
 import type { Links } from "./links.ts";
 import { asOf, asOfBand, timeMenu } from "./past-frame.ts";
 import { DONE } from "./page.ts";
-import type { Content, Section, Visit } from "./page.ts";
+import type { Content, Crumb, Section, Visit } from "./page.ts";
 import { PREFERENCES } from "./preferences.ts";
 import type { PreferenceName, Preferences } from "./preferences.ts";
 
@@ -306,11 +306,18 @@ class="org-name">${org || "Assay"}</span>${icon("chevron-down")}<span class="vh"
 const organizationMark = (name: string): Html =>
   html`<span class="org-mark" aria-hidden="true">${initial(name)}</span>`;
 
-function crumbs({ to, org }: Visit, { crumbs: way, crumb, title }: Content): Html {
+/** A crumb as short as the number of a snapshot is never cut. */
+const MAX_SHORT_CHARS = 6;
+
+function crumbs({ to, org }: Visit, { crumbs: way, crumb: last, title }: Content): Html {
   const items = [...(org === "" ? [] : [{ text: org, href: to.organization() }]), ...way];
-  return html`<nav aria-label="Breadcrumb" class="crumbs-nav"><ol class="crumbs">${items.map(
-    ({ text, href }, index) => html`<li>${index > 0 && icon("chevron-right", "12")}<a href="${href}">${text}</a></li>`,
-  )}<li>${items.length > 0 && icon("chevron-right", "12")}<b aria-current="page">${crumb ?? title}</b></li></ol></nav>`;
+  const crumb = ({ text, href }: Crumb, index: number): Html =>
+    html`<li${text.length <= MAX_SHORT_CHARS && html` class="short"`}>${
+      index > 0 && icon("chevron-right", "12")
+    }<a href="${href}">${text}</a></li>`;
+  return html`<nav aria-label="Breadcrumb" class="crumbs-nav"><ol class="crumbs">${items.map(crumb)}<li>${
+    items.length > 0 && icon("chevron-right", "12")
+  }<b aria-current="page">${last ?? title}</b></li></ol></nav>`;
 }
 
 const searchForm = ({ to, query, path }: Visit): Html => {

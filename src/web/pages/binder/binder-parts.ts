@@ -207,7 +207,7 @@ export function requiredPart({ to }: Visit, { required, coverage, subject }: Sho
   const columns = [
     { text: "Environment", className: "cw-env" },
     ...(isControl ? [] : [{ text: "Control", className: "cw-112" }]),
-    { text: "Required by" },
+    { text: "Required by", className: "cw-by" },
     { text: "Releases", isRight: true },
     { text: "With the decision", isRight: true },
     { text: "Share", className: "cw-112" },

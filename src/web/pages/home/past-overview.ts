@@ -3,7 +3,7 @@ import { getPastOverview } from "../../../api/environments/past.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { LEAD_TIME } from "../../components/deployments.ts";
 import { icon } from "../../components/icon.ts";
-import { card, figures, moreLink, padded, pageHead, table } from "../../components/layout.ts";
+import { card, figures, moreLink, nameList, padded, pageHead, table } from "../../components/layout.ts";
 import { formatNumber } from "../../components/state.ts";
 import { shortSpan } from "../../components/time.ts";
 import { DAY_S } from "../../../domain/time.ts";
@@ -121,7 +121,9 @@ function policiesThen({ to }: Visit, { policies, environments: { items: shown } 
       const own = versionIn(place, name);
       return own === null || own === version ? place : `${place} (v${own})`;
     });
-    const users = html`<div class="sub">${named.join(", ")}${rest > 0 && ` and ${formatNumber(rest)} more`}</div>`;
+    const users = html`<div class="sub">${nameList(named.map((place) => html`<bdi>${place}</bdi>`))}${
+      rest > 0 && ` and ${formatNumber(rest)} more`
+    }</div>`;
     if (version === null) return html`<li>${icon("alert")}<div class="grow">${name}${users}</div></li>`;
     return html`<li>${icon("law")}<div class="grow"><a class="name" href="${to.policy(name)}"><bdi>${name}</bdi></a>${
       users
