@@ -92,7 +92,9 @@ function keyRow(
   }<div class="sub"><span class="id" title="${id}">${id.slice(0, 13)}</span></div></td>
 <td data-l="Created">${time(created_at, now)}</td><td data-l="Used">${used}</td>
 <td data-l="Ends">${endCell(key, now)}</td>
-${(mayRevoke || mayRotate) && html`<td class="r"><span class="row-actions">${rotate}${revoke}</span></td>`}</tr>`;
+${
+  (mayRevoke || mayRotate) && html`<td class="r"><span class="row-actions beside">${rotate}${revoke}</span></td>`
+}</tr>`;
 }
 
 const SMALL = { kind: "small" } as const;

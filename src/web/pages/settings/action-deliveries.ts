@@ -128,7 +128,7 @@ function aboutOf(subject: string): { words: string; place: string | null } {
 /** The state with what came of the latest attempt. */
 function stateCell(delivery: Delivery, now: number): Html {
   const { state, attempts, finished_at, next_attempt_at, last_status, last_error } = delivery;
-  const tries = attempts === 1 ? "1 attempt" : `${attempts} attempts`;
+  const tries = attempts === 1 ? "1\u00a0attempt" : `${attempts}\u00a0attempts`;
   // The error names the status, and the word Delivered says that it was a good one.
   const answer: Value = last_status !== null && last_error === null && `, status ${last_status}`;
   const error = last_error && html`<div class="sub"><bdi>${last_error}</bdi></div>`;
