@@ -230,6 +230,10 @@ export const PAGES: readonly PhotographedPage[] = [
   { name: "flow-archive", path: "/acme/flows/backend-api?tab=settings&ask=archive" },
   { name: "artifact", path: `/acme/flows/backend-api/artifacts/${backend}` },
   {
+    name: "artifact-one-away",
+    path: `/acme/flows/backend-api/artifacts/${imageFingerprint("acme/report-export:4.2.0")}`,
+  },
+  {
     name: "artifact-edge",
     path: async (read: Read) => `/edge/flows/markup/artifacts/${await firstEdgeArtifact(read)}`,
   },

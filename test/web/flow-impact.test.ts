@@ -143,13 +143,13 @@ test("the check of a template says what the next trails would be, with links and
   assert.match(
     visibleText(checked),
     new RegExp(
-      "If the 9 newest trails began now, with this template and what was reported to them: 8 would fail , " +
-        "1 would pass \\. release-7 Compliant Incomplete scan is missing .* and 3 more " +
+      "If the 9 newest trails began now, with this template and what was reported to them: 8 would not be " +
+        "compliant , 1 would be compliant \\. release-7 Compliant Incomplete scan is missing .* and 3 more " +
         "Left out: 1 trail that has its own template\\.",
     ),
   );
   assert.match(checked.text, `/${at.org}/flows/${flow}/trails/release-7"`);
-  assert.match(visibleText(await check("tests", "scan")), /: 8 would fail \. /);
+  assert.match(visibleText(await check("tests", "scan")), /: 8 would not be compliant \. /);
   const wrong = await browser.submitForm(path, { form: "template", do: "preview", template_file: "version: 9" });
   assert.not.match(visibleText(wrong), "What the next trails would be");
 });

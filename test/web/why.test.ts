@@ -102,7 +102,7 @@ test("an artifact shows who refuses it, the causes apart from rules, and what wo
     "Fix what the generic attestation scan found, and report it again",
     "Or override it with a reason",
     "Report a compliant pull_request attestation review",
-    `kosli attest pullrequest github --name review \\ --flow ${flow} --trail ${trail}`,
+    `kosli attest pullrequest github --name review \\ --flow ${flow} \\ --trail ${trail}`,
     `Or allowlist it in ${environment} , with a reason and an end`,
   ]);
   assert.match(page.text, new RegExp(`environments/${environment}/1\\?allow=${fingerprint}"`));
@@ -219,7 +219,8 @@ test("an artifact without provenance has one cause, however many rules fail", as
   assertShows(await browser.get(whyOf(at, environment, fingerprint)), [
     "3 of its 3 rules fail, with one cause",
     "No provenance : not reported to any flow",
-    `kosli attest artifact 'it'\\''s a shell' \\ --fingerprint ${fingerprint} \\ --name NAME --flow FLOW --trail TRAIL`,
+    `kosli attest artifact 'it'\\''s a shell' \\ --fingerprint ${fingerprint}` +
+      ` \\ --name NAME \\ --flow FLOW \\ --trail TRAIL`,
   ]);
 });
 

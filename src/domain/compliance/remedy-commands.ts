@@ -28,20 +28,23 @@ export function commandFor(remedy: Remedy, image: string | null): string | null 
       ? (known as readonly [string, string])
       : ["custom", `--type ${quoted(custom)} --attestation-data data.json`];
   const subject = fingerprint === null ? "" : `--fingerprint ${fingerprint}`;
-  return inLines([`kosli attest ${subcommand} --name ${quoted(name, "NAME")}`, place(flow, trail), subject, more]);
+  return inLines([`kosli attest ${subcommand} --name ${quoted(name, "NAME")}`, ...place(flow, trail), subject, more]);
 }
 
 function reportCommand({ flow, trail, name, fingerprint }: Remedy, image: string | null): string {
   const what = fingerprint === null || fingerprint === "" ? "--artifact-type oci" : `--fingerprint ${fingerprint}`;
   const first = `kosli attest artifact ${quoted(name === null ? image : null, "IMAGE")}`;
-  return inLines([first, what, `--name ${quoted(name, "NAME")} ${place(flow, trail)}`]);
+  return inLines([first, what, `--name ${quoted(name, "NAME")}`, ...place(flow, trail)]);
 }
 
 /** One command in several lines, as a shell reads it. */
 const inLines = (parts: readonly string[]): string => parts.filter((part) => part !== "").join(" \\\n  ");
 
-const place = (flow: string | null, trail: string | null): string =>
-  `--flow ${quoted(flow, "FLOW")} --trail ${quoted(trail, "TRAIL")}`;
+/** In a line each: both together are longer than the box that shows them. */
+const place = (flow: string | null, trail: string | null): string[] => [
+  `--flow ${quoted(flow, "FLOW")}`,
+  `--trail ${quoted(trail, "TRAIL")}`,
+];
 
 /** A word of a shell command. @param placeholder stands for a name that is not known yet */
 function quoted(text: string | null, placeholder = ""): string {

@@ -12,6 +12,7 @@ import type { Fields } from "../page/fields.ts";
 import { inWords } from "../page/field-words.ts";
 import type { Visit } from "../page/page.ts";
 import { hiddenField } from "./forms.ts";
+import { artifactName } from "./identifier.ts";
 import { icon } from "./icon.ts";
 import { groupNotes, groupTable } from "./impact/groups.ts";
 import { table } from "./layout.ts";
@@ -322,7 +323,7 @@ function artifactRow(artifact: Artifact, href: string | null): Html {
   // Of an artifact of several flows, a cause says which fails.
   const of = cause?.flow ? cause : { flow, trail };
   const place = of.flow === null ? "no flow" : [of.flow, of.trail].filter(Boolean).join(" · ");
-  const label = html`<bdi>${name}</bdi>`;
+  const label = artifactName(name);
   const title =
     href === null ? html`<span class="t-name">${label}</span>` : html`<a class="t-name" href="${href}">${label}</a>`;
   return html`<tr><td class="lead"><div class="name-cell">${icon("package")}<div>${title}${

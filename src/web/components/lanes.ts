@@ -29,6 +29,8 @@ const END_LABELS = 14;
 const START_LABEL_UTC = 18;
 /** The same for the start of a narrow axis; the style sheet says what is narrow. */
 const START_LABEL_NARROW = 28;
+/** And for its end. */
+const END_LABEL_NARROW = 20;
 
 const percent = (value: number): string => `${Math.round(value * 100) / 100}%`;
 
@@ -58,8 +60,9 @@ height="20" role="group" aria-label="${lane.label}">${grid}<rect class="c-track"
 rx="3"/>${lane.spans.map((span) => bar(span, at, now))}</svg><span class="lane-s">${lane.state}</span></div>`,
   );
   const text = (x: number, anchor: "start" | "middle" | "end", shown: string): Html => {
-    const near = x > 0 && x < START_LABEL_NARROW && " c-near";
-    return html`<text class="c-text${near}" x="${percent(x)}" y="12" text-anchor="${anchor}">${shown}</text>`;
+    const isNear = x > 0 && x < 100 && (x < START_LABEL_NARROW || x > 100 - END_LABEL_NARROW);
+    const look = html`class="c-text${isNear && " c-near"}"`;
+    return html`<text ${look} x="${percent(x)}" y="12" text-anchor="${anchor}">${shown}</text>`;
   };
   return html`<div class="lanes">${rows}<svg class="chart axis" height="16" aria-hidden="true">${text(
     0,

@@ -162,18 +162,25 @@ export function filters(
   const action = to.path(path.slice(1));
   // States are links: the button stands beside the fields that it sends, also where these take more than one line.
   const isState = ({ kind }: Filter): boolean => kind === "state";
-  const isDay = ({ kind }: Filter): boolean => kind === "day";
-  const field = (item: Filter): Html => filterField({ query, here }, item);
-  const [days, others] = [items.filter(isDay), items.filter((item) => !isState(item) && !isDay(item))];
-  // The days of a period go to the next row together.
-  const period = days.length > 0 && html`<span class="filters-days">${days.map(field)}</span>`;
-  const states = items.filter(isState).map(field);
+  const fields = filterFields(
+    { query, here },
+    items.filter((item) => !isState(item)),
+  );
+  const states = items.filter(isState).map((item) => filterField({ query, here }, item));
   const button = html`<button class="btn" type="submit">Filter</button>`;
   const counted = total !== null && html`<span class="num">${formatNumber(total)} ${what}</span>`;
   const clear = isFiltered && html`<a href="${cleared}">Clear filters</a>`;
   return html`<div class="list-head"><form class="filters" method="get" action="${action}">
-${kept}${others.map(field)}${period}${button}${states}${moreFilters({ query, here }, more)}</form><div
+${kept}${fields}${button}${states}${moreFilters({ query, here }, more)}</form><div
 class="chips">${counted}${clear}${saveView(visit)}</div></div>`;
+}
+
+/** The days of a period go to the next row together, behind the others. */
+function filterFields(visit: Pick<Visit, "query" | "here">, items: readonly Filter[]): Html {
+  const isDay = ({ kind }: Filter): boolean => kind === "day";
+  const days = items.filter(isDay).map((item) => filterField(visit, item));
+  const others = items.filter((item) => !isDay(item)).map((item) => filterField(visit, item));
+  return html`${others}${days.length > 0 && html`<span class="filters-days">${days}</span>`}`;
 }
 
 /** Filters that are folded until one of them is set. */
@@ -181,9 +188,11 @@ function moreFilters(visit: Pick<Visit, "query" | "here">, items: readonly Filte
   if (items.length === 0) return null;
   const { query } = visit;
   const isSet = items.some(({ name }) => (query.get(name) ?? "") !== "");
-  const fields = items.map((item) => filterField(visit, item));
   return html`<details class="filters-more"${isSet && html` open`}>
-<summary>More filters${icon("chevron-down", "12")}</summary><div class="filters-row">${fields}</div></details>`;
+<summary>More filters${icon("chevron-down", "12")}</summary><div class="filters-row">${filterFields(
+    visit,
+    items,
+  )}</div></details>`;
 }
 
 /** Of a wrong value, characters that are repeated beside its field. */

@@ -43,7 +43,7 @@ function sendSetupPage(
     title: "Set up",
     main: html`${problemBox(problem ?? null)}
 <p>This server has no users yet. To create the first administrator you need the one-time token: the first start of the
-server printed it, and it is in the file <code>setup-token</code> in the data directory.</p>
+server printed it, and it is in the file <code class="nowrap">setup-token</code> in the data directory.</p>
 <form method="post" action="${rootOf(ctx)}setup">
   ${hidden("csrf", page.cookies.formToken(ctx))}
   ${field({

@@ -132,7 +132,8 @@ test("gives the command that reports a missing attestation", () => {
   what would make it compliant:
     Report a compliant generic attestation 'tests' for the artifact in trail 't-b' of flow 'backend'
       kosli attest generic --name tests \\
-        --flow backend --trail t-b \\
+        --flow backend \\
+        --trail t-b \\
         --fingerprint ${B} \\
         --compliant=true
     Or add the artifact to the allowlist of the environment, with a reason

@@ -91,7 +91,7 @@ href="${visit.to.snapshot(to.environment, turned.index)}">#${turned.index}</a>, 
           visit.now,
         )}, ${causeOfTurn(visit, turned)}`;
   const reasons = failing.map(
-    (artifact) => html`<b class="cut"><bdi>${artifact.name}</bdi></b>${causesLine(artifact, policiesOf(artifact))}`,
+    (artifact) => html`<b class="cut">${artifactName(artifact.name)}</b>${causesLine(artifact, policiesOf(artifact))}`,
   );
   const rest = total - failing.length;
   return reasonsBox({

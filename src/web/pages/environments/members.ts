@@ -75,4 +75,4 @@ export async function membersCard(visit: Visit, environment: ShownEnvironment): 
 }
 
 /** A logical environment gets a snapshot with that of a member; its state follows from the members at once. */
-const LATER = "Its snapshots show them from the next snapshot of a member on.";
+const LATER = "Snapshots show the new members from the next report of one of them on.";

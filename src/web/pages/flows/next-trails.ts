@@ -51,8 +51,8 @@ function sentenceOf({ trails, own_template: own, left, would_fail, would_pass, u
       : `The ${left === 0 ? "" : "newest "}trails of the flow have templates of their own, which they keep.`;
   const newest = trails === 1 ? "the newest trail" : `the ${formatNumber(trails)} newest trails`;
   const counts = [
-    would_fail > 0 && html`<b class="bad">${formatNumber(would_fail)} would fail</b>`,
-    would_pass > 0 && html`<b class="ok">${formatNumber(would_pass)} would pass</b>`,
+    would_fail > 0 && html`<b class="bad">${formatNumber(would_fail)} would not be compliant</b>`,
+    would_pass > 0 && html`<b class="ok">${formatNumber(would_pass)} would be compliant</b>`,
     unknown > 0 && `${formatNumber(unknown)} cannot be evaluated`,
   ].filter((part) => part !== false);
   const found =
