@@ -246,10 +246,10 @@ test("warns actions once, three days before the end, across a restart; another e
     assert.equal(
       sent.map(({ type, subject }) => [type, subject]),
       [
-        ["WEBHOOK", "ends: ALLOWLIST_EXPIRY"],
-        ["SLACK", "ends: ALLOWLIST_EXPIRY"],
-        ["EMAIL", "ends: ALLOWLIST_EXPIRY"],
-        ["WEBHOOK", "group: ALLOWLIST_EXPIRY"],
+        ["WEBHOOK", `ends: ALLOWLIST_EXPIRY in ${env} #2`],
+        ["SLACK", `ends: ALLOWLIST_EXPIRY in ${env} #2`],
+        ["EMAIL", `ends: ALLOWLIST_EXPIRY in ${env} #2`],
+        ["WEBHOOK", `group: ALLOWLIST_EXPIRY in ${group} #1`],
       ],
     );
     const [hook, slack, mail] = sent.map(({ body }) => body);
