@@ -45,6 +45,8 @@ inBrowser("the palette has places and commands of the person, finds names, and o
     await page.keyboard.press("Control+k");
     await page.keyboard.type("> new pol");
     await options(page).filter({ hasText: "New policy…" }).locator("mark").waitFor();
+    // Until all of it is typed, other commands begin with it, too.
+    await options(page).nth(1).waitFor({ state: "detached" });
     assert.is(await options(page).count(), 1);
     await page.keyboard.press("Enter");
     await page.waitForURL("**/acme/policies?ask=create");
