@@ -6,6 +6,9 @@ export type Timer = (seconds: number, onExpiry: () => void) => () => void;
 /** Seconds in a UTC day. */
 export const DAY_S = 86_400;
 
+/** When last night began, in epoch seconds: at six in the evening, in UTC. */
+export const lastEvening = (now: number): number => Math.floor(now / DAY_S) * DAY_S - DAY_S / 4;
+
 /** Latest time, in epoch seconds, at which an API key may expire: the start of 2100 (semantics 1.6). */
 export const MAX_EXPIRY_S = 4_102_444_800;
 

@@ -13,7 +13,7 @@ import { Causes } from "../../contract/causes.ts";
 import { UNREADABLE } from "../../contract/placeholders.ts";
 import { Day } from "../../contract/shapes.ts";
 import { ENVIRONMENT_TYPES } from "../../store/environments/environments.ts";
-import { MAX_COUNTED_TRAILS, MAX_MEASURED_DEPLOYMENTS } from "../../store/environments/overview.ts";
+import { MAX_MEASURED_DEPLOYMENTS } from "../../store/environments/overview.ts";
 import type {
   FailingArtifactRow,
   LeadTimeRow,
@@ -33,6 +33,8 @@ const MAX_FLOWS = 6;
 /** Reasons of one artifact or trail; the rest is on its page. */
 const MAX_REASONS = 3;
 const TRAIL_DAYS = 7;
+/** Trails of the overview are counted up to this number. */
+const MAX_COUNTED_TRAILS = 1_000;
 /** What needs attention is counted up to this number. */
 export const MAX_ATTENTION = 100;
 const DEPLOYMENT_DAYS = 14;

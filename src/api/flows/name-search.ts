@@ -142,7 +142,7 @@ function findCommits({ store, organization, urls }: ReadingContext, prefix: stri
 type Kind = (typeof KINDS)[number];
 
 /** Of these only a part is compared with the text: what was found has no true total. */
-const COMPARED_IN_PART: ReadonlySet<Kind> = new Set(["trail", "artifact"]);
+export const COMPARED_IN_PART: ReadonlySet<Kind> = new Set(["trail", "artifact"]);
 
 /** How to find what matches, by kind. @param limit of the results of a kind */
 function findersOf(context: ReadingContext, text: string, limit: number): Record<Kind, () => Result[]> {

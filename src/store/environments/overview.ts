@@ -11,8 +11,6 @@ import type { EnvironmentType } from "./environments.ts";
 
 /** Deployments whose lead time counts towards a median. */
 export const MAX_MEASURED_DEPLOYMENTS = 500;
-/** Trails are counted up to this number. */
-export const MAX_COUNTED_TRAILS = 1_000;
 /** Environments that are searched for failing artifacts, the latest changed first. */
 const MAX_FAILING_ENVIRONMENTS = 50;
 

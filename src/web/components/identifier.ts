@@ -28,7 +28,7 @@ export function artifactName(name: string): Html {
   return html`<bdi>${base}${version !== "" && html`<span class="muted">${version}</span>`}</bdi>`;
 }
 
-/** A snapshot in a table, by its environment and number. */
+/** A snapshot, by its environment and number. */
 export const snapshotLink = (to: Links, environment: string, index: number): Html =>
   html`<a href="${to.snapshot(environment, index)}"><span><bdi>${environment}</bdi> <span
 class="snapshot-no">#${index}</span></span></a>`;

@@ -77,9 +77,14 @@ export function stateSubtitle(state: ShownState, word: string = stateWord(state)
 export const tag = (text: string, icons: IconName | null = null): Html =>
   html`<span class="tag">${icons && icon(icons, "12")}${text}</span>`;
 
-/** A number beside a heading. */
-export const count = (value: number, { isBad = false }: { isBad?: boolean } = {}): Html =>
-  html`<span class="count${isBad && " bad"}">${formatNumber(value)}</span>`;
+/** A number beside a heading. @param most a larger number is said to be more than it @param title what is counted */
+export const count = (
+  value: number,
+  { isBad = false, most = Number.POSITIVE_INFINITY, title }: { isBad?: boolean; most?: number; title?: string } = {},
+): Html =>
+  html`<span class="count${isBad && " bad"}"${title !== undefined && html` title="${title}"`}>${
+    value > most ? `${formatNumber(most)}+` : formatNumber(value)
+  }</span>`;
 
 /** A number with separators of thousands: 12,345. */
 export const formatNumber = (value: number): string => value.toLocaleString("en-US");

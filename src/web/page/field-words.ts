@@ -53,8 +53,10 @@ const RULES: readonly Rule[] = [
     /^Input should be a valid snapshot expression/,
     () => "Write an environment, alone or followed by #12, ~1, @{2.days.ago} or @{2026-01-31T12:00:00}.",
   ],
-  [/^Input should be a valid RE2 expression: ([\s\S]*?)(?: \[input: [\s\S]*)?$/, (problem) => regexWords(problem)],
-  [/^(the regular expression is [\s\S]*)$/, (problem) => regexWords(problem)],
+  [
+    /^(?:Input should be a valid RE2 expression: )?(the regular expression is [\s\S]*?)(?: \[input: [\s\S]*)?$/,
+    regexWords,
+  ],
   [
     /^Input should be ((?:'[^']*'(?:, | or )?)+) \[input: /,
     (words) => `Choose one of these: ${words.replaceAll("'", "")}.`,

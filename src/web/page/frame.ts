@@ -9,6 +9,7 @@ import { hiddenField } from "../components/forms.ts";
 import { icon, iconSymbols } from "../components/icon.ts";
 import type { IconName } from "../components/icon.ts";
 import { reasonsBox } from "../components/layout.ts";
+import { count } from "../components/state.ts";
 import { formatPastLong, formatUtc } from "../components/time.ts";
 import { viewsNavigation } from "../components/views.ts";
 import type { View } from "../components/views.ts";
@@ -263,16 +264,13 @@ function attentionIn(
   section: Section,
   { non_compliant_environments: environments, open_trails: trails, days }: Attention,
 ): Html | null {
+  // Who stops counting at a number knows only that there are as many.
+  const most = MAX_ATTENTION - 1;
   if (section === "environments" && environments > 0)
-    return attentionMark(environments, { title: "Not compliant", isBad: true });
+    return count(environments, { most, title: "Not compliant", isBad: true });
   if (section === "flows" && trails > 0)
-    return attentionMark(trails, { title: `Trails of the last ${days} days that are not compliant`, isBad: false });
+    return count(trails, { most, title: `Trails of the last ${days} days that are not compliant` });
   return null;
-}
-
-function attentionMark(number: number, { title, isBad }: { title: string; isBad: boolean }): Html {
-  const text = number < MAX_ATTENTION ? String(number) : `${MAX_ATTENTION - 1}+`;
-  return html`<span class="count${isBad && " bad"}" title="${title}">${text}</span>`;
 }
 
 const outsideNavigation = (

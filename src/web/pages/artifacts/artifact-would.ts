@@ -19,10 +19,7 @@ const MAX_CAUSES = 3;
 const RANKS = { "NON-COMPLIANT": 0, COMPLIANT: 1, UNKNOWN: 2 } as const;
 
 /** null where there is no other environment. */
-export async function wouldCard(
-  visit: Visit,
-  { fingerprint, filename }: { fingerprint: string; filename: string },
-): Promise<Html | null> {
+export async function wouldCard(visit: Visit, fingerprint: string): Promise<Html | null> {
   const { environments, left } = await visit.call(previewStart, { params: { fingerprint } });
   const elsewhere = environments
     .filter(({ running }) => !running)
@@ -39,7 +36,7 @@ export async function wouldCard(
     note: "if it started there now, under the policies in force",
     body: html`<ul class="gate">${elsewhere
       .slice(0, MAX_ENVIRONMENTS)
-      .map((one) => startRow(visit, one))}</ul>${oneAway(elsewhere, { fingerprint, filename })}`,
+      .map((one) => startRow(visit, one))}</ul>${oneAway(elsewhere, fingerprint)}`,
     foot: notes.length > 0 ? notes.join(" ") : null,
   });
 }
@@ -48,16 +45,13 @@ export async function wouldCard(
 const MAX_NAMED = 3;
 
 /** The attestation that alone is missing in environments, with the command that reports it: where most need it. */
-function oneAway(
-  environments: readonly Start[],
-  { fingerprint, filename }: { fingerprint: string; filename: string },
-): Html | null {
+function oneAway(environments: readonly Start[], fingerprint: string): Html | null {
   const commands = new Map<string, string[]>();
   for (const { environment, verdict, causes, further_causes: further } of environments) {
     const [cause, ...others] = causes;
     if (verdict !== "NON-COMPLIANT" || cause?.kind !== "missing_attestation" || others.length + further > 0) continue;
     const [remedy] = remediesFor(cause, fingerprint);
-    const command = remedy ? commandFor(remedy, filename) : null;
+    const command = remedy ? commandFor(remedy, null) : null;
     if (command !== null) commands.set(command, [...(commands.get(command) ?? []), environment]);
   }
   const [most] = [...commands].sort(([, some], [, others]) => others.length - some.length);

@@ -79,7 +79,7 @@ export const artifactPage = page({
       crumbs: [{ text: "Artifacts", href: to.artifacts() }],
       main: html`${artifactHead(visit, artifact)}<div class="cols"><div class="stack">${note}${await wouldCard(
         visit,
-        artifact,
+        fingerprint,
       )}${verdictsCard(visit, {
         fingerprint,
         flows: assertion.flows,

@@ -5,7 +5,7 @@ import type { DiffKind } from "../../../domain/snapshot/comparison.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { causesLine } from "../../components/causes.ts";
 import { commitList, commitsWords } from "../../components/commits.ts";
-import { artifactName, buildLink, fingerprint, isWebAddress } from "../../components/identifier.ts";
+import { artifactName, buildLink, fingerprint, isWebAddress, snapshotLink } from "../../components/identifier.ts";
 import { icon } from "../../components/icon.ts";
 import type { IconName } from "../../components/icon.ts";
 import { card, linkButton, reasonsBox, table } from "../../components/layout.ts";
@@ -68,8 +68,7 @@ function betweenWords({ snapshots_between: between }: Diff): Html | null {
 }
 
 const sideLink = ({ to, now }: Visit, side: Diff["from"]): Html =>
-  html`<a href="${to.snapshot(side.environment, side.index)}"><span><bdi>${side.environment}</bdi>
-#${side.index}</span></a>
+  html`${snapshotLink(to, side.environment, side.index)}
 <span class="muted">${time(side.timestamp, now)}</span>`;
 
 const newlyFailing = (diff: Diff): string =>

@@ -1,7 +1,7 @@
 /** The difference between two snapshots, of one environment or of two; and the form that chooses them. */
 import { compareSnapshots } from "../../../api/environments/snapshot-diff.ts";
 import { parseSnapshotExpression } from "../../../domain/snapshot/expression.ts";
-import { DAY_S } from "../../../domain/time.ts";
+import { lastEvening } from "../../../domain/time.ts";
 import { AppError } from "../../../errors.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { problemBox } from "../../components/forms.ts";
@@ -113,7 +113,7 @@ function shortcuts({ here, now, moment }: Visit, { from, to, turned, last_compli
   const isOne = from.environment === to.environment;
   const [left, right] = [from.environment, to.environment];
   const ago = (moment: string) => ({ left: `${left}@{${moment}}`, right: isOne ? right : `${right}@{${moment}}` });
-  const evening = new Date((Math.floor(now / DAY_S) * DAY_S - DAY_S / 4) * 1000).toISOString().slice(0, 19);
+  const evening = new Date(lastEvening(now) * 1000).toISOString().slice(0, 19);
   const links: { text: string; left: string; right: string }[] = isOne
     ? [
         { text: "Previous snapshot", left: `${right}~1`, right },

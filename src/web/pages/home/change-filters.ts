@@ -3,7 +3,7 @@ import { listEnvs } from "../../../api/environments/environments.ts";
 import type { listChanges } from "../../../api/environments/period-changes.ts";
 import { CHANGE_KINDS } from "../../../domain/snapshot/period-changes.ts";
 import type { ChangeKind } from "../../../domain/snapshot/period-changes.ts";
-import { DAY_S } from "../../../domain/time.ts";
+import { lastEvening } from "../../../domain/time.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { choiceField, timeField } from "../../components/lists.ts";
 import type { FilterChoice } from "../../components/lists.ts";
@@ -85,11 +85,8 @@ ${value("view") !== "" && html`<input type="hidden" name="view" value="${value("
 
 const DEFAULT = "24hours";
 
-/** When last night began, as the page takes it: at six in the evening, in UTC. */
-export function lastNight(now: number): string {
-  const midnight = Math.floor(now / DAY_S) * DAY_S;
-  return `${new Date((midnight - DAY_S / 4) * 1000).toISOString().slice(0, 16)}Z`;
-}
+/** When last night began, as the page takes it. */
+export const lastNight = (now: number): string => `${new Date(lastEvening(now) * 1000).toISOString().slice(0, 16)}Z`;
 
 const periods = (now: number): { text: string; from: string }[] => [
   { text: "Last night", from: lastNight(now) },

@@ -6,7 +6,7 @@
 import { listViews } from "../../../api/accounts/views.ts";
 import { listAuditLogEntries } from "../../../api/accounts/audit-log.ts";
 import { listEnvs } from "../../../api/environments/environments.ts";
-import { searchNames } from "../../../api/flows/name-search.ts";
+import { COMPARED_IN_PART, searchNames } from "../../../api/flows/name-search.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { TYPES, typeIconName, typeName } from "../../components/environment-type.ts";
 import { icon } from "../../components/icon.ts";
@@ -188,7 +188,7 @@ function groupSection(
   { text, kind: asked }: { text: string; kind: Kind | null },
 ): Html {
   const all = visit.to.search({ q: text, kind });
-  const count = total === null ? (isComparedInPart(kind) ? "more" : "the first 100") : formatNumber(total);
+  const count = total === null ? (COMPARED_IN_PART.has(kind) ? "more" : "the first 100") : formatNumber(total);
   return section(kind, KINDS[kind].text, {
     rows: [
       ...items.map((result) => resultRow(visit, { kind, result }, text)),
@@ -202,9 +202,6 @@ class="vh"> ${KINDS[kind].text.toLowerCase()}</span></a>`
         : html`<span class="sub">the first ${items.length}; type more to find others</span>`),
   });
 }
-
-/** Of these, only the latest are found by any part of their name, so their number is not known. */
-const isComparedInPart = (kind: Kind): boolean => kind === "trail" || kind === "artifact";
 
 /** The lists that find every trail and artifact by any part of its name, however old it is. */
 function listRows({ to }: Visit, items: readonly Result[], { kind, text }: { kind: Kind; text: string }): Html[] {
