@@ -261,6 +261,19 @@ test("lead times of a flow and an environment say that they are of the latest 50
   for (const page of tabs) assert.match(await read(page), words, page);
 });
 
+test("the overview leads to what changed since six in the evening before, once there is an environment", async () => {
+  const fresh = await given();
+  assert.not.match((await fresh.browser.get(`/${fresh.at.org}`)).text, "Last night");
+  const { at, browser } = await world();
+  const link = /<a class="btn" href="([^"]*)">(?:(?!<\/a>).)*Last night<\/a>/s.exec(
+    (await browser.get(`/${at.org}`)).text,
+  );
+  assert.ok(link);
+  assert.match(link[1] as string, `/changes?from=${encodeURIComponent(`${day(-1)}T18:00Z`)}`);
+  const page = await browser.get(`/${at.org}/changes?from=${day(-1)}T18:00Z`);
+  assert.match(visibleText(page), `${day(-1)} 18:00 to ${day(0)}`);
+});
+
 test("the overview says that there are more trails than it counts", async () => {
   const { at, browser } = await given();
   await server.given.flow(at, { name: "busy" });

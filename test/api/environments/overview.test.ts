@@ -228,6 +228,12 @@ test("attention stops counting at 100", async () => {
     if (present === 100) await server.given.trail(at, { flow, name: "one-more" });
     assert.equal(await readAttention(at), { non_compliant_environments: 0, open_trails: count, days: 7 });
   }
+  for (let n = 0; n < 101; n += 1) runningIn(server).environment(at);
+  const fail = server.db.prepare(
+    "UPDATE environments SET state = 0 WHERE organization_id = (SELECT id FROM organizations WHERE name = ?)",
+  );
+  fail.run(at.org);
+  assert.equal(await readAttention(at), { non_compliant_environments: 100, open_trails: 100, days: 7 });
 });
 
 test("is refused to those who may not read the organization", async () => {
