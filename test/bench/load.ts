@@ -23,6 +23,8 @@ export type Outcome = {
   /** Milliseconds from the first byte sent to the last byte received: median and 99th percentile. */
   p50: number;
   p99: number;
+  /** That time of every request, in milliseconds, sorted. */
+  times: readonly number[];
   /** The share of one core that this process used, 0 to 1. */
   driver: number;
 };
@@ -46,6 +48,7 @@ export async function drive(load: Load, seconds = Number.POSITIVE_INFINITY): Pro
     perSecond: times.length / elapsed,
     p50: quantile(0.5),
     p99: quantile(0.99),
+    times,
     driver: (user + system) / 1e6 / elapsed,
   };
 }
