@@ -3,7 +3,7 @@
  * data is compliant, and what a server accepts, must not depend on what else its machine does.
  */
 import { readFileSync, readlinkSync } from "node:fs";
-import { setPriority } from "node:os";
+import { constants, getPriority, setPriority } from "node:os";
 
 /** A thread of the operating system, as "PID/task/TID"; null where the system does not say. */
 export type ThreadName = string | null;
@@ -23,7 +23,7 @@ export function nameOfThread(): ThreadName {
   }
 }
 
-/** A tenth of the share of a processor that other threads get while they want it. */
+/** So much lower is the priority of a thread with a tenth of the share of a processor that the others get. */
 export const LOW_PRIORITY = 10;
 
 /**
@@ -33,7 +33,7 @@ export const LOW_PRIORITY = 10;
 export function lowerPriority(thread: ThreadName): void {
   const id = Number(thread?.split("/").at(-1));
   try {
-    if (id > 0) setPriority(id, LOW_PRIORITY);
+    if (id > 0) setPriority(id, Math.min(getPriority(id) + LOW_PRIORITY, constants.priority.PRIORITY_LOW));
   } catch {
     // A sandbox may filter system calls, and the work can be done without this.
   }

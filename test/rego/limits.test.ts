@@ -1,13 +1,15 @@
 /** Limits of the engine: whatever a policy does ends as a failure that says why, and the next evaluation works. */
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { gzipSync } from "node:zlib";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { openRego, startRegoWorker } from "../../src/server/worker-threads.ts";
+import { LOW_PRIORITY } from "../../src/workers/own-time.ts";
 import { PoolClosedError } from "../../src/workers/pool.ts";
 import type { RegoInput } from "../../src/rego/types.ts";
 import { createMemoryBudget } from "../../src/http/memory/memory-budget.ts";
 import { rejection } from "../evidence/given.ts";
+import { priorityOf } from "../workers/priority.ts";
 import { ENDLESS_RULE, failureOf, givenEngine, givenPolicy, givenQuestion, SMALL_POLICY } from "./given.ts";
 
 const test = suite("rego/limits");
@@ -152,6 +154,16 @@ test("a server with less than a gigabyte has one engine of 128 MiB, a larger one
     await engine.close();
     for (const end of await Promise.all(ends)) assert.instance(end, PoolClosedError);
   }
+});
+
+test("a thread of the engine runs after the other threads of the process", async () => {
+  const engine = givenEngine();
+  await engine.check(SMALL_POLICY);
+  const tasks = `${process.pid}/task`;
+  const priorities = readdirSync(`/proc/${tasks}`).map((id) => priorityOf(`${tasks}/${id}`));
+  const lower = Math.min(priorityOf(`${tasks}/${process.pid}`) + LOW_PRIORITY, 19);
+  assert.is(priorities.filter((priority) => priority === lower).length, 1);
+  await engine.close();
 });
 
 test("closing ends what runs and what waits", async () => {

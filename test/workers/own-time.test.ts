@@ -1,9 +1,9 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
 import { Worker } from "node:worker_threads";
-import { countAllowance, lowerPriority, nameOfThread, readWaitedMs } from "../../src/workers/own-time.ts";
+import { LOW_PRIORITY, countAllowance, lowerPriority, nameOfThread, readWaitedMs } from "../../src/workers/own-time.ts";
+import { priorityOf } from "./priority.ts";
 
 const test = suite("workers/own-time");
 
@@ -59,12 +59,8 @@ test("a thread with a lower priority leaves the others as they are", async () =>
     { eval: true },
   );
   const [name] = (await once(worker, "message")) as [string | null];
-  // The 19th field; the second one is a name that may have spaces.
-  const priorityOf = (thread: string): number =>
-    Number(readFileSync(`/proc/${thread}/stat`, "latin1").split(") ")[1]?.split(" ")[16]);
   const own = nameOfThread();
-  if (name !== null && own !== null)
-    assert.equal([priorityOf(name) - priorityOf(own), priorityOf(own) >= 10], [10, false]);
+  if (name !== null && own !== null) assert.is(priorityOf(name), Math.min(priorityOf(own) + LOW_PRIORITY, 19));
   await worker.terminate();
   lowerPriority(null);
 });
