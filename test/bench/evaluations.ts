@@ -151,7 +151,7 @@ const SOURCES = { "small evaluations": SMALL, "evaluations of half a second": BU
 const WARM_UP_SECONDS = 3;
 
 /** The times of all requests in milliseconds: alone, beside processes that compute, and beside evaluations. */
-type Beside = { alone: number[]; computing: number[]; beside: number[]; evaluations: number };
+type BesideTimes = { alone: number[]; computing: number[]; beside: number[]; evaluations: number };
 
 /**
  * A full load alone, beside as many processes that only compute, which is what any load of the processor costs here,
@@ -164,7 +164,7 @@ type Beside = { alone: number[]; computing: number[]; beside: number[]; evaluati
 async function measureBeside(start: () => Promise<Server>, { rounds, seconds }: Extent): Promise<void> {
   const cases = Object.entries(SOURCES).flatMap(([title, source]) =>
     Object.entries(LOADS).map(([name, work]) => {
-      const times: Beside = { alone: [], computing: [], beside: [], evaluations: 0 };
+      const times: BesideTimes = { alone: [], computing: [], beside: [], evaluations: 0 };
       return { title: `p99 of ${name} beside two callers with ${title}, ratio`, source, work, times };
     }),
   );
@@ -193,7 +193,7 @@ async function measureBeside(start: () => Promise<Server>, { rounds, seconds }: 
   for (const { title, times } of cases) judgeBeside(title, times);
 }
 
-function judgeBeside(title: string, { alone, computing, beside, evaluations }: Beside): void {
+function judgeBeside(title: string, { alone, computing, beside, evaluations }: BesideTimes): void {
   const [quiet, busy, bare] = [alone, beside, computing].map(sort) as [number[], number[], number[]];
   const p99 = (sorted: number[]): number => quantile(sorted, 0.99);
   const medians = [busy, quiet, bare].map((sorted) => number(quantile(sorted, 0.5)));
